@@ -1,0 +1,99 @@
+"""How a request can end. A refusal's name and fields are those of the varlink error of that name."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Base of all outcomes."""
+
+
+class Granted(Outcome):
+    """A lease on a ready model. Presenting `token` at the worker's socket makes it a connection."""
+
+    lease: str
+    token: str
+    model: str
+    """The name without the version."""
+    version: str
+    worker: str
+    endpoint: str | None
+    """The path of the worker's data socket, where an earlier manager had told it."""
+    cold_start: bool
+    waited_s: float
+
+
+class Loaded(Outcome):
+    """The model is ready."""
+
+    state: str
+    load_s: float
+
+
+class Unloaded(Outcome):
+    """These were freed, and their bytes are back."""
+
+    unloaded: tuple[str, ...]
+
+
+class Done(Outcome):
+    """It is so now."""
+
+
+class Refusal(Outcome):
+    """Base of all refusals."""
+
+
+class ModelNotFound(Refusal):
+    model: str
+    nearest: str | None = None
+
+
+class LoadFailed(Refusal):
+    model: str
+    reason: str
+    retry_after_sec: float
+
+
+class NoRoom(Refusal):
+    model: str
+    device: str
+    needed_bytes: int
+    free_bytes: int
+    reason: str
+
+
+class Timeout(Refusal):
+    model: str
+    phase: str
+    timeout_sec: float
+
+
+class Busy(Refusal):
+    model: str
+    in_flight: int
+
+
+class Cancelled(Refusal):
+    model: str
+
+
+class NoSuchLease(Refusal):
+    lease: str
+
+
+class WorkerDied(Refusal):
+    model: str
+    exit_status: int | None = None
+    signal: int | None = None
+    log: str = ""
+
+
+class PermissionDenied(Refusal):
+    method: str
+    role: str
+
+
+class ShuttingDown(Refusal):
+    pass

@@ -1,0 +1,131 @@
+"""What the core wants done. `Core.handle` returns these; the shell carries them out in order.
+
+The core has already changed its own state when it returns them, so an effect cannot fail in
+the core's eyes: what goes wrong comes back as an event.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from .answers import Outcome
+
+
+class Effect(msgspec.Struct, frozen=True, kw_only=True):
+    """Base of all effects."""
+
+
+class Answer(Effect):
+    """The one answer to a request."""
+
+    request: int
+    outcome: Outcome
+
+
+class Progress(Effect):
+    """News for a request that waits for a load."""
+
+    request: int
+    state: str
+    phase: str
+    fraction: float | None = None
+
+
+class Predict(Effect):
+    """Find out what a load will need. Answered by `Predicted` or `Unpredictable`."""
+
+    model: str
+
+
+class StartWorker(Effect):
+    """Start a process. Its memory is booked already.
+
+    `memo` is kept by the host and comes back in `WorkerReport.memo`, so that a later manager
+    finds the ledger as it was.
+    """
+
+    worker: str
+    model: str
+    """The key of the spec: a model or a family pattern."""
+    devices: tuple[str, ...]
+    memo: dict[str, Any]
+
+
+class StopWorker(Effect):
+    """End a process: it may close its objects for `grace_s`, then it and all its descendants
+    are killed. Answered by `WorkerExited`."""
+
+    worker: str
+    grace_s: float
+
+
+class LoadObject(Effect):
+    """Load a model inside a worker. Answered by `ObjectReady`, `ObjectFailed` or the exit."""
+
+    worker: str
+    model: str
+
+
+class UnloadObject(Effect):
+    """Free one object of a family. Answered by `ObjectUnloaded` or the exit."""
+
+    worker: str
+    model: str
+
+
+class Grant(Effect):
+    """Tell the worker of a lease. It comes before the `Answer` that hands out the token."""
+
+    worker: str
+    model: str
+    lease: str
+    token: str
+    holder: int
+    hold_until: float
+    parent: str | None
+
+
+class Withdraw(Effect):
+    """A lease has ended: the worker forgets its token and closes its connection."""
+
+    worker: str
+    lease: str
+
+
+class Drain(Effect):
+    """The first half of the hand-shake that frees a model.
+
+    With `finish` the worker admits nothing more and answers `Drained` when the last call has
+    ended; without it answers at once, `Drained` or `StillBusy`. A nested call (its lease has a
+    parent and was granted after the drain began) is admitted all the same.
+    """
+
+    worker: str
+    model: str
+    drain: int
+    finish: bool
+
+
+class Resume(Effect):
+    """Undo a `Drain`: the model serves again."""
+
+    worker: str
+    model: str
+
+
+class SavePins(Effect):
+    """Pins are the user's will and outlive restarts."""
+
+    pins: frozenset[str]
+
+
+class Note(Effect):
+    """Something happened that a person may want to know."""
+
+    kind: str
+    model: str | None = None
+    device: str | None = None
+    reason: str | None = None
+    data: dict[str, Any] = {}
