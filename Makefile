@@ -1,0 +1,53 @@
+# What one types in this checkout. Everything sets itself up first; `make` alone lists it all.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+BIN := .venv/bin
+TESTS := $(wildcard tests/unit tests/sim tests/integration tests/systemd)
+
+.PHONY: help setup demo test quick lint types format sim bench clean
+
+help:  ## this list
+	@sed -nE 's/^([a-z-]+):.*  ## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
+
+setup:  ## .venv and build/models: all that the rest needs (quick when nothing has changed)
+	@scripts/setup/all
+
+demo: setup  ## the story on a real model: load on first use, free when idle, survive a kill
+	@$(BIN)/python -m demo
+
+test: lint types  ## everything: formatting, lint, types, unit, simulation, integration, systemd
+	@echo "== tests"
+	@$(BIN)/pytest $(TESTS)
+
+quick: lint types  ## what one runs while writing: under a minute
+	@echo "== unit tests and a short simulation"
+	@SIM_EVENTS=10000 $(BIN)/pytest -q $(wildcard tests/unit tests/sim)
+
+lint: setup  ## formatting and lint
+	@echo "== formatting and lint"
+	@$(BIN)/ruff format --check --quiet . || { $(BIN)/ruff format --check . ; exit 1; }
+	@$(BIN)/ruff check --quiet .
+
+types: setup  ## strict types
+	@echo "== types"
+	@$(BIN)/mypy
+
+format: setup  ## rewrites the code as the formatter wants it
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix .
+
+sim: setup  ## the simulation at full length: a million events (SIM_EVENTS=…)
+	@SIM_EVENTS=$${SIM_EVENTS:-1000000} $(BIN)/pytest --timeout 1800 tests/sim
+
+bench: setup  ## our figures beside their floors: a table, and build/bench.json
+	@cd tests && ../$(BIN)/python -m bench
+
+clean:  ## removes what set-up, tests and benchmarks made
+	rm -rf .venv build .mypy_cache .ruff_cache .pytest_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# install, uninstall
+-include install.mk
