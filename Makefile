@@ -43,7 +43,7 @@ sim: setup  ## the simulation at full length: a million events (SIM_EVENTS=…)
 	@SIM_EVENTS=$${SIM_EVENTS:-1000000} $(BIN)/pytest --timeout 1800 tests/sim
 
 bench: setup  ## our figures beside their floors: a table, and build/bench.json
-	@cd tests && ../$(BIN)/python -m bench
+	@$(BIN)/python -m tests.bench
 
 clean:  ## removes what set-up, tests and benchmarks made
 	rm -rf .venv build .mypy_cache .ruff_cache .pytest_cache
