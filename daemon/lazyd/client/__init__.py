@@ -1,0 +1,1 @@
+"""The client library: how programs reach the daemon and the models."""
