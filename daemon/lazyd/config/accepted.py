@@ -1,0 +1,103 @@
+"""The accepted configuration, kept in the state directory in a form that reads quickly.
+
+Two uses: a start with unchanged files reads this instead of them (no TOML for 10,000
+models), and a start with wrong files serves what was accepted last. It is a copy and never
+the truth: what cannot be read, was written by another schema or is damaged counts as absent.
+
+The file is a CRC-32 (4 bytes, little-endian) and one msgpack array, `_Stored`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import zlib
+
+import msgspec
+
+from ..core.spec import Config
+from .files import Mark
+from .problems import Problem
+
+FILE_NAME = "accepted.msgpack"
+SCHEMA = 1
+"""Raised whenever a field of `core.spec` changes its meaning."""
+
+
+class _Stored(msgspec.Struct, frozen=True, array_like=True):
+    schema: int
+    version: str
+    """Of the lazyd that wrote it: another one may have other defaults and other rules."""
+    marks: tuple[Mark, ...] | None
+    warnings: tuple[Problem, ...]
+    config: msgspec.Raw
+
+
+class Kept:
+    """What the file holds, decoded no further than is asked for."""
+
+    def __init__(self, stored: _Stored) -> None:
+        self._stored = stored
+
+    @property
+    def warnings(self) -> tuple[Problem, ...]:
+        return self._stored.warnings
+
+    def written_from(self, marks: tuple[Mark, ...] | None, version: str) -> bool:
+        """Whether this lazyd made it from just these files in just this state."""
+        return marks is not None and self._stored.marks == marks and self._stored.version == version
+
+    def config(self) -> Config | None:
+        try:
+            return _CONFIG.decode(self._stored.config)
+        except msgspec.MsgspecError:
+            return None
+
+
+_CONFIG = msgspec.msgpack.Decoder(Config)
+_STORED = msgspec.msgpack.Decoder(_Stored)
+
+
+def read(state_dir: str) -> Kept | None:
+    """None where there is none that can be used."""
+    try:
+        with open(os.path.join(state_dir, FILE_NAME), "rb") as file:
+            contents = file.read()
+        if zlib.crc32(memoryview(contents)[4:]) != int.from_bytes(contents[:4], "little"):
+            return None
+        stored = _STORED.decode(memoryview(contents)[4:])
+    except (OSError, msgspec.MsgspecError):
+        return None
+    return Kept(stored) if stored.schema == SCHEMA else None
+
+
+def write(
+    state_dir: str, version: str, config: Config, marks: tuple[Mark, ...] | None, warnings: tuple[Problem, ...]
+) -> None:
+    """Replace the file as a whole, or leave it as it was. Raises OSError.
+
+    Readable by its owner alone: it holds the values of `env`.
+    """
+    encode = msgspec.msgpack.encode
+    body = encode(_Stored(SCHEMA, version, marks, warnings, msgspec.Raw(encode(config))))
+    path = os.path.join(state_dir, FILE_NAME)
+    new = path + ".new"
+    os.makedirs(state_dir, mode=0o700, exist_ok=True)
+    try:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(new)
+        with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as file:
+            file.write(zlib.crc32(body).to_bytes(4, "little"))
+            file.write(body)
+            file.flush()
+            os.fsync(file.fileno())
+        os.rename(new, path)
+    except OSError:
+        with contextlib.suppress(OSError):
+            os.unlink(new)
+        raise
+    directory = os.open(state_dir, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)

@@ -1,0 +1,169 @@
+"""Tables as TOML gave them -> an accepted `Config`, or every problem there is."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ..core.spec import Config, ModelSpec, Settings, Tier
+from . import aliases, keys
+from .keys import Key
+from .names import split_key
+from .problems import KeyPath, Report, Wrong, choose, key_text, nearest, quoted
+from .sources import Sources
+
+_DAEMON = {key.name: key for key in keys.DAEMON}
+_BUDGET = {key.name: key for key in keys.BUDGET}
+_MODEL = {key.name: key for key in keys.MODEL}
+_DEFAULTS = ("idle_timeout_s", "load_timeout_s")
+"""Of `[daemon]`: they are not the daemon's own but every model's."""
+_GPU = re.compile(r"gpu\d+", re.ASCII)
+
+
+def check(sources: Sources, report: Report) -> Config:
+    """The configuration; worth something only if `report` has no problem after it.
+
+    Where a file could not be read, what seems to be missing is not reported: it may stand there.
+    """
+    whole = not sources.problems
+    top = sources.merged
+    for name in top:
+        if name not in keys.TABLES:
+            report.wrong((name,), "unknown table or key", choose(name, keys.TABLES))
+    daemon = _Table(_DAEMON, sources, report).read(("daemon",), _subtable(top, "daemon", report))
+    budget = _Table(_BUDGET, sources, report).read(("budget",), _subtable(top, "budget", report))
+    defaults = {field: daemon.pop(field) for field in _DEFAULTS if field in daemon}
+    if "ram" in budget:
+        budget["budget"] = {"ram": budget.pop("ram")}
+    models = {}
+    tables = _subtable(top, "models", report)
+    for name, table in tables.items():
+        spec = _model(name, table, sources, report, defaults, whole)
+        if spec is not None:
+            models[name] = spec
+    return Config(
+        settings=Settings(**daemon, **budget),
+        models=models,
+        aliases=aliases.check(_subtable(top, "aliases", report), tables, report, whole),
+    )
+
+
+def _subtable(top: Mapping[str, object], name: str, report: Report) -> dict[str, object]:
+    table = top.get(name, {})
+    if isinstance(table, dict):
+        return table
+    report.wrong((name,), "expected a table", f"write [{name}] on a line of its own and the keys below it")
+    return {}
+
+
+def _model(
+    key: str, table: object, sources: Sources, report: Report, defaults: Mapping[str, Any], whole: bool
+) -> ModelSpec | None:
+    path = ("models", key)
+    before = len(report.problems)
+    name = version = ""
+    try:
+        name, version = split_key(key)
+    except Wrong as wrong:
+        for fault in wrong.faults:
+            report.wrong(path, fault.what, fault.remedy)
+    if not isinstance(table, dict):
+        report.wrong(path, "expected a table", f"write [{key_text(path)}] and the keys below it")
+        return None
+    fields = _Table(_MODEL, sources, report).read(path, table)
+    _check_together(path, table, report, whole)
+    if len(report.problems) > before or "runtime" not in fields:
+        return None
+    if "tier" in fields:
+        fields["tier"] = Tier(fields["tier"])
+    origin = sources.origin((*path, "runtime"))
+    return ModelSpec(name=name, version=version, source=origin.path if origin else "", **{**defaults, **fields})
+
+
+def _check_together(path: KeyPath, table: Mapping[str, object], report: Report, whole: bool) -> None:
+    """What one key demands of the others."""
+    runtime = table.get("runtime")
+    family = "*" in path[1]
+    if runtime is None and whole:
+        report.wrong((*path, "runtime"), "missing", f"say what loads it: {', '.join(keys.BUILT_RUNTIMES)}")
+    if isinstance(runtime, str) and runtime in keys.BUILT_RUNTIMES:
+        for name in keys.REQUIRED[runtime]:
+            if name not in table and whole:
+                report.wrong((*path, name), f"missing: runtime {quoted(runtime)} needs it", _example(name))
+        for name in table:
+            key = _MODEL.get(name)
+            if key is not None and key.only and runtime not in key.only:
+                report.wrong((*path, name), f"runtime {quoted(runtime)} has no such key", "leave it out")
+        if family and runtime != "python":
+            report.wrong((*path, "runtime"), "a family needs runtime python", 'write runtime = "python"')
+    if "max_loaded" in table and not family:
+        report.wrong((*path, "max_loaded"), "only a family has it", 'leave it out, or name a family as "strategy/*"')
+    if family and table.get("tier") == Tier.RESIDENT:
+        report.wrong((*path, "tier"), "a family cannot be resident: its members are not known", 'write "on-demand"')
+    options = table.get("options")
+    for name in options if isinstance(options, dict) else ():
+        if name in _MODEL:
+            report.warn(
+                (*path, "options", name),
+                "a key of the model, given to the runtime here",
+                f"if the model's is meant, move it to [{key_text(path)}]",
+            )
+
+
+def _example(name: str) -> str:
+    return f"write {name} = {_MODEL[name].example}"
+
+
+class _Table:
+    """Reads one table by the keys that it may have."""
+
+    def __init__(self, known: Mapping[str, Key], sources: Sources, report: Report) -> None:
+        self._known = known
+        self._sources = sources
+        self._report = report
+
+    def read(self, path: KeyPath, table: Mapping[str, object]) -> dict[str, Any]:
+        """What a struct of `core.spec` takes: its fields and their values."""
+        fields: dict[str, Any] = {}
+        for name, value in table.items():
+            here = (*path, name)
+            key = self._known.get("gpuN" if _GPU.fullmatch(name) else name)
+            if key is None:
+                self._unknown(here, value)
+            elif key.kind is None:
+                built = [known.name for known in self._known.values() if known.built]
+                self._report.wrong(here, "not built yet", f"leave it out; built: {', '.join(built)}")
+            else:
+                try:
+                    fields[key.target] = key.kind.read(value, self._sources.base(here))
+                except Wrong as wrong:
+                    for fault in wrong.faults:
+                        self._report.wrong((*here, *fault.below), fault.what, fault.remedy)
+        return fields
+
+    def _unknown(self, path: KeyPath, value: object) -> None:
+        name = path[-1]
+        valid = [key.name for key in self._known.values() if key.built]
+        near = nearest(name, self._known)
+        if path[0] == "models" and isinstance(value, dict) and "runtime" in value:
+            remedy = f'a name with a dot is quoted: [models."{path[1]}.{name}"]'
+        elif near:
+            remedy = f"did you mean {near}?"
+        elif elsewhere := _elsewhere(name, path[0]):
+            remedy = f"it belongs to {elsewhere}"
+        elif path[0] == "models":
+            remedy = f"if it is for the runtime, put it under [{key_text((*path[:2], 'options'))}]; {_list(valid)}"
+        else:
+            remedy = _list(valid)
+        self._report.wrong(path, "unknown key", remedy)
+
+
+def _elsewhere(name: str, here: str) -> str | None:
+    """The table that has a key of this name."""
+    places = (("daemon", "[daemon]", _DAEMON), ("budget", "[budget]", _BUDGET), ("models", "[models.NAME]", _MODEL))
+    return next((shown for place, shown, known in places if place != here and name in known), None)
+
+
+def _list(names: Iterable[str]) -> str:
+    return f"valid: {', '.join(names)}"

@@ -1,0 +1,218 @@
+"""The table of all keys: what each accepts, its default, and what it means.
+
+Validation, `etc/lazyd.toml` and `docs/configuration.md` all come from here, so that they
+cannot disagree. A key without a `kind` belongs to a later capability: naming it is an error.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from . import kinds
+from .kinds import Kind
+
+
+@dataclass(frozen=True)
+class Key:
+    """One key of a table. `default` and `example` are TOML text."""
+
+    name: str
+    meaning: str
+    kind: Kind | None = None
+    field: str = ""
+    """Its name in `Settings` or `ModelSpec`, where that is another."""
+    default: str | None = None
+    example: str | None = None
+    """Shown where there is no default."""
+    only: tuple[str, ...] = ()
+    """The runtimes that know it; empty: all."""
+
+    @property
+    def built(self) -> bool:
+        return self.kind is not None
+
+    @property
+    def target(self) -> str:
+        return self.field or self.name
+
+
+BUILT_RUNTIMES = ("llama_cpp", "python")
+LATER_RUNTIMES = ("onnx", "torchscript", "paddle", "service")
+
+REQUIRED = {"llama_cpp": ("path",), "python": ("factory",)}
+"""Keys without which a runtime has nothing to load."""
+
+DAEMON = (
+    Key(
+        "idle_timeout",
+        "A model that nobody used for so long is freed. For models that don't say themselves.",
+        kinds.Duration(never=True),
+        "idle_timeout_s",
+        '"10min"',
+    ),
+    Key(
+        "load_timeout",
+        "A load that shows no progress for so long has failed. For models that don't say themselves.",
+        kinds.Duration(never=True),
+        "load_timeout_s",
+        '"2min"',
+    ),
+    Key(
+        "first_call_timeout",
+        "How long a caller without a deadline waits while the model loads.",
+        kinds.Duration(never=True),
+        "first_call_timeout_s",
+        '"5min"',
+    ),
+    Key(
+        "linger",
+        "How long workers wait for a manager that was killed (without systemd).",
+        kinds.Duration(never=True),
+        "linger_s",
+        '"10min"',
+    ),
+    Key(
+        "max_zygotes",
+        "Processes that have a model library imported already, kept so that loads start sooner.",
+        kinds.Count(0, 64),
+        default="4",
+    ),
+)
+
+BUDGET = (
+    Key("ram", "What models may use, of what the cgroup or the machine has.", kinds.SizeOrFraction(), default='"80%"'),
+    Key("gpu_margin", "Left free on every GPU.", default='"512MiB"'),
+    Key("gpuN", "What models may use of one GPU.", example='"20GiB"'),
+    Key(
+        "max_pinned",
+        "What pinned and resident models may hold of a device's budget together.",
+        kinds.Fraction(),
+        default='"75%"',
+    ),
+    Key(
+        "max_hold",
+        "The longest time for which a client may make its lease irrevocable.",
+        kinds.Duration(),
+        "max_hold_s",
+        '"10min"',
+    ),
+)
+
+MODEL = (
+    Key(
+        "runtime",
+        "What loads it. Required.",
+        kinds.OneOf(BUILT_RUNTIMES, LATER_RUNTIMES),
+        example='"llama_cpp"',
+    ),
+    Key(
+        "path",
+        "The model's file. Required by llama_cpp.",
+        kinds.Path(urls_later=True),
+        example='"/var/lib/lazyd/models/gemma-3-270m-q4_k_m.gguf"',
+    ),
+    Key(
+        "factory",
+        "What makes the object. Called with the options as keyword arguments; in a family with the part "
+        "that * matched before them. Required by python.",
+        kinds.Attribute(),
+        example='"autoquant.strategies:load"',
+        only=("python",),
+    ),
+    Key(
+        "tier",
+        "resident: loaded at start and always. on-demand: loaded at first use, freed when idle. "
+        "transient: freed as soon as its last lease ends.",
+        kinds.OneOf(("resident", "on-demand", "transient")),
+        default='"on-demand"',
+    ),
+    Key(
+        "idle_timeout",
+        "As in [daemon], for this model.",
+        kinds.Duration(never=True),
+        "idle_timeout_s",
+        example='"5min"',
+    ),
+    Key(
+        "load_timeout",
+        "As in [daemon], for this model.",
+        kinds.Duration(never=True),
+        "load_timeout_s",
+        example='"30s"',
+    ),
+    Key("device", "Where it may be loaded.", kinds.Device(), default='"auto"'),
+    Key(
+        "memory",
+        "The most it is expected to need, until it has been measured.",
+        kinds.Size(),
+        "memory_bytes",
+        example='"700MiB"',
+    ),
+    Key("pin", "Never evict it. Loads nothing by itself.", kinds.Bool(), default="false"),
+    Key(
+        "min_residency",
+        "Once ready it is not evicted sooner than this (nor before twice its load time).",
+        kinds.Duration(),
+        "min_residency_s",
+        '"0s"',
+    ),
+    Key(
+        "max_wait",
+        "A request that waited so long makes the models in its way finish and leave.",
+        kinds.Duration(),
+        "max_wait_s",
+        '"2s"',
+    ),
+    Key(
+        "max_loaded",
+        "A family only: how many members are loaded at once. The least recently used leave first.",
+        kinds.Count(1, 100_000),
+        example="10",
+        only=("python",),
+    ),
+    Key(
+        "idempotent",
+        "Methods that may be repeated when the connection was lost in the middle.",
+        kinds.Strings(),
+        default="[]",
+    ),
+    Key(
+        "env",
+        "Variables of its process. Never shown again.",
+        kinds.Environment(),
+        example='{OMP_NUM_THREADS = "2"}',
+    ),
+    Key(
+        "env_file",
+        "A file of NAME=value lines, for secrets.",
+        kinds.Path(),
+        example='"/etc/lazyd/gemma.env"',
+    ),
+    Key(
+        "python",
+        "Another interpreter (3.9 or later). Without it lazyd's own.",
+        kinds.Program(),
+        example='"/opt/tts/venv/bin/python"',
+    ),
+    Key(
+        "python_path",
+        "Directories put first on sys.path.",
+        kinds.Strings(kinds.Path(), "list of paths"),
+        example='["/opt/autoquant"]',
+    ),
+    Key("options", "Passed to the runtime, which knows their names.", kinds.Options(), example="{n_ctx = 4096}"),
+    Key("uses", "Models that this one calls: admitted together or not at all.", default="[]"),
+    Key("warmup", "Calls that are made before it serves.", example='{mode = "sync", calls = 2}'),
+    Key("prewarm", "When to load it before it is asked for.", example='{when = "learned"}'),
+    Key("fallback", "What answers when it cannot be had in time.", example='{model = "ocr-small", after = "5s"}'),
+    Key("command", "The program of a service.", example='["/opt/ComfyUI/run", "--port", "${port}"]'),
+    Key("ready", "How a service shows that it is ready.", example='{http = "/system_stats"}'),
+    Key("park", "How a service gives back its device memory.", example='{http = {method = "POST", path = "/free"}}'),
+)
+
+TABLES = {
+    "daemon": "The daemon itself.",
+    "budget": "What models may use.",
+    "models": 'One table a model: [models.NAME] or [models."NAME:VERSION"].',
+    "aliases": "Other names of models.",
+}
