@@ -1,0 +1,89 @@
+"""The memory of the machine, or what the cgroup of lazyd's workers leaves of it.
+
+The limit is the smallest of the machine's memory and the limits of the cgroup and all that
+are above it, version 2 or 1, so it is right in a container and under ``MemoryMax=``. File
+pages that the kernel may drop count as free.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+from .source import Sample
+
+_UNLIMITED = 1 << 60
+"""Version 1 writes "no limit" as a number near 2**63."""
+
+
+class Ram:
+    """Looks at memory as a process of the cgroup of `pid` may use it (None: this process)."""
+
+    def __init__(self, pid: int | None = None, *, proc: str = "/proc", cgroups: str = "/sys/fs/cgroup") -> None:
+        self.pid = pid
+        self._proc = proc
+        self._cgroups = cgroups
+
+    def sample(self) -> list[Sample]:
+        machine = _table(os.path.join(self._proc, "meminfo"))
+        total = machine["MemTotal"] * 1024
+        free = machine.get("MemAvailable", machine.get("MemFree", 0)) * 1024
+        for limit, used in self._limits():
+            total = min(total, limit)
+            free = min(free, limit - used)
+        free = min(max(free, 0), total)
+        return [Sample(name="ram", kind="host", total_bytes=total, used_bytes=total - free)]
+
+    def _limits(self) -> Iterator[tuple[int, int]]:
+        """Limit and use of every cgroup that has a limit, from the innermost outwards."""
+        for directory, names in self._directories():
+            limit = _number(os.path.join(directory, names[0]))
+            used = _number(os.path.join(directory, names[1]))
+            if limit is None or used is None or limit >= _UNLIMITED:
+                continue
+            pages = _table(os.path.join(directory, "memory.stat"))
+            droppable = pages.get(f"{names[2]}active_file", 0) + pages.get(f"{names[2]}inactive_file", 0)
+            yield limit, max(used - droppable, 0)
+
+    def _directories(self) -> Iterator[tuple[str, tuple[str, str, str]]]:
+        """The directories of the cgroup and its parents, with the names of their files."""
+        try:
+            with open(os.path.join(self._proc, str(self.pid or "self"), "cgroup"), encoding="utf-8") as file:
+                lines = file.read().splitlines()
+        except OSError:  # the process has gone: the next sample will know its successor
+            return
+        for line in lines:
+            _, controllers, path = line.split(":", 2)
+            if not controllers:
+                names = ("memory.max", "memory.current", "")
+                top = self._cgroups
+            elif "memory" in controllers.split(","):
+                names = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_")
+                top = os.path.join(self._cgroups, "memory")
+            else:
+                continue
+            parts = [part for part in path.split("/") if part not in ("", "..")]
+            for depth in range(len(parts), -1, -1):
+                yield os.path.join(top, *parts[:depth]), names
+
+
+def _number(path: str) -> int | None:
+    """A file that holds one number; None: there is none, or it says ``max``."""
+    try:
+        with open(path, encoding="ascii") as file:
+            return int(file.read())
+    except (OSError, ValueError):
+        return None
+
+
+def _table(path: str) -> dict[str, int]:
+    """A file of lines ``name: number unit`` or ``name number``; empty if there is none."""
+    table: dict[str, int] = {}
+    try:
+        with open(path, encoding="ascii") as file:
+            for line in file:
+                name, number = line.split()[:2]
+                table[name.rstrip(":")] = int(number)
+    except FileNotFoundError:
+        pass
+    return table
