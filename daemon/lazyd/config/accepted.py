@@ -43,6 +43,10 @@ class Kept:
     def warnings(self) -> tuple[Problem, ...]:
         return self._stored.warnings
 
+    @property
+    def had_files(self) -> bool:
+        return self._stored.marks != ()
+
     def written_from(self, marks: tuple[Mark, ...] | None, version: str) -> bool:
         """Whether this lazyd made it from just these files in just this state."""
         return marks is not None and self._stored.marks == marks and self._stored.version == version

@@ -85,7 +85,7 @@ def _check_together(path: KeyPath, table: Mapping[str, object], report: Report, 
     """What one key demands of the others."""
     runtime = table.get("runtime")
     family = "*" in path[1]
-    if runtime is None and whole:
+    if runtime is None and whole and not any(_is_model(value) for value in table.values()):
         report.wrong((*path, "runtime"), "missing", f"say what loads it: {', '.join(keys.BUILT_RUNTIMES)}")
     if isinstance(runtime, str) and runtime in keys.BUILT_RUNTIMES:
         for name in keys.REQUIRED[runtime]:
@@ -132,8 +132,7 @@ class _Table:
             if key is None:
                 self._unknown(here, value)
             elif key.kind is None:
-                built = [known.name for known in self._known.values() if known.built]
-                self._report.wrong(here, "not built yet", f"leave it out; built: {', '.join(built)}")
+                self._report.wrong(here, "not built yet", "leave it out")
             else:
                 try:
                     fields[key.target] = key.kind.read(value, self._sources.base(here))
@@ -146,7 +145,7 @@ class _Table:
         name = path[-1]
         valid = [key.name for key in self._known.values() if key.built]
         near = nearest(name, self._known)
-        if path[0] == "models" and isinstance(value, dict) and "runtime" in value:
+        if path[0] == "models" and _is_model(value):
             remedy = f'a name with a dot is quoted: [models."{path[1]}.{name}"]'
         elif near:
             remedy = f"did you mean {near}?"
@@ -157,6 +156,11 @@ class _Table:
         else:
             remedy = _list(valid)
         self._report.wrong(path, "unknown key", remedy)
+
+
+def _is_model(value: object) -> bool:
+    """Whether it looks like a model's table, and so stands in another by mistake: ``[models.qwen2.5]``."""
+    return isinstance(value, dict) and "runtime" in value
 
 
 def _elsewhere(name: str, here: str) -> str | None:

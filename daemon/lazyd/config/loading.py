@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ..core.spec import Config
 from . import accepted
-from .files import Files, Mark, marks_of
+from .files import SYSTEM_DIRECTORY, Files, Mark, marks_of
 from .problems import Problem
 
 
@@ -60,13 +60,15 @@ def load(files: Files, *, paths_must_exist: bool = True) -> Loaded:
     config = checking.check(sources, report)
     paths = Report(sources.locate)
     reachable.check(config, paths.wrong)
-    problems = (*sources.problems, *report.problems, *(paths.problems if paths_must_exist else ()))
+    problems = [*sources.problems, *report.problems, *(paths.problems if paths_must_exist else ())]
+    if not files.paths and not problems:
+        report.warnings.append(_NO_FILES)
     marks = tuple(mark for mark in sources.marks if mark is not None)
     return Loaded(
         config=None if problems else config,
-        problems=problems,
-        warnings=tuple(report.warnings),
-        unreadable=() if paths_must_exist else tuple(paths.problems),
+        problems=_in_order(problems, files),
+        warnings=_in_order(report.warnings, files),
+        unreadable=() if paths_must_exist else _in_order(paths.problems, files),
         marks=marks if len(marks) == len(files.paths) else None,
     )
 
@@ -84,10 +86,13 @@ def load_for_start(files: Files, state_dir: str) -> Loaded:
         if config is not None:
             return Loaded(config=config, warnings=kept.warnings, origin=Origin.UNCHANGED)
     loaded = load(files, paths_must_exist=False)
-    last = kept.config() if loaded.problems and kept is not None else None
+    problems = loaded.problems
+    if kept is not None and kept.had_files and not files.paths:
+        problems = problems or (_FILES_GONE,)
+    last = kept.config() if problems and kept is not None else None
     if last is None:
         return loaded
-    return Loaded(config=last, problems=loaded.problems, warnings=loaded.warnings, origin=Origin.LAST_ACCEPTED)
+    return Loaded(config=last, problems=problems, warnings=loaded.warnings, origin=Origin.LAST_ACCEPTED)
 
 
 def accept(loaded: Loaded, state_dir: str) -> Problem | None:
@@ -118,6 +123,24 @@ def check(files: Files) -> tuple[list[str], int]:
         read = ", ".join(files.paths) or "no configuration file found"
         lines.append(f"ok: {models} model{'' if models == 1 else 's'} ({read})")
     return lines, 1 if loaded.problems else 0
+
+
+_NO_FILES = Problem(
+    file=f"{SYSTEM_DIRECTORY}/lazyd.toml",
+    what="no configuration file found, so there are no models",
+    remedy="write one",
+)
+_FILES_GONE = Problem(
+    file=f"{SYSTEM_DIRECTORY}/lazyd.toml",
+    what="no configuration file found, where there was one before",
+    remedy="put it back; an empty file means no models",
+)
+
+
+def _in_order(problems: list[Problem], files: Files) -> tuple[Problem, ...]:
+    """As one reads the files: by file, then by line."""
+    rank = {path: number for number, path in enumerate(files.paths)}
+    return tuple(sorted(problems, key=lambda problem: (rank.get(problem.file, -1), problem.line or 0)))
 
 
 def _version() -> str:

@@ -7,6 +7,7 @@ milliseconds by different programs.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from .problems import Fault, Wrong, choose, quoted
 
@@ -33,7 +34,7 @@ def parse_duration(text: str) -> float:
     total = 0.0
     for number, unit in _parts(text, "a duration", "10min"):
         if unit not in DURATION_UNITS:
-            raise _unit_wrong(text, number, unit, DURATION_UNITS, "a duration", "min" if unit == "m" else "s")
+            raise _unit_wrong(text, number, unit, DURATION_UNITS, "a duration", "s")
         total += float(number) * DURATION_UNITS[unit]
     if total > MAX_DURATION_S:
         raise Wrong(Fault(f"{quoted(text)} is longer than ten years", "write a shorter one"))
@@ -103,22 +104,10 @@ def _parts(text: str, kind: str, example: str) -> list[tuple[str, str]]:
     return parts
 
 
-def _unit_wrong(
-    text: str,
-    number: str,
-    unit: str,
-    units: dict[str, object] | dict[str, float] | dict[str, int],
-    kind: str,
-    usual: str,
-) -> Wrong:
+def _unit_wrong(text: str, number: str, unit: str, units: Mapping[str, float], kind: str, usual: str) -> Wrong:
     if not unit:
         return Wrong(Fault(f"{quoted(text)} has no unit", f'write {kind} with its unit, as "{number}{usual}"'))
-    by_case = next((valid for valid in units if valid.lower() == unit.lower()), None)
-    remedy = (
-        f'did you mean "{number}{usual}"?'
-        if unit == "m"
-        else f"did you mean {by_case}?"
-        if by_case
-        else choose(unit, units)
-    )
+    # A letter alone is what other programs write: "10m", "700M".
+    meant = [valid for valid in units if valid.lower() in (unit.lower(), f"{unit.lower()}ib", f"{unit.lower()}in")]
+    remedy = f'did you mean "{number}{meant[0]}"?' if meant else choose(unit, units)
     return Wrong(Fault(f"{quoted(text)} has an unknown unit {quoted(unit)}", remedy))

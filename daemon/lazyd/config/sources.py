@@ -64,7 +64,7 @@ class Sources:
             )
             return
         try:
-            text = contents.decode()
+            text = contents.decode("utf-8-sig")
             tables = tomllib.loads(text)
             _check_depth(tables, _MAX_DEPTH)
             self.merged = _overlaid(self.merged, tables)
@@ -73,10 +73,10 @@ class Sources:
             self.problems.append(Problem(file=path, line=line, what="not UTF-8", remedy="save the file as UTF-8"))
         except tomllib.TOMLDecodeError as error:
             self.problems.append(_not_toml(path, str(error)))
-        except (RecursionError, ValueError):  # ValueError: a number of thousands of digits
-            self.problems.append(
-                Problem(file=path, what="nested too deeply, or a number too long", remedy="flatten it")
-            )
+        except RecursionError:
+            self.problems.append(Problem(file=path, what=f"nested more than {_MAX_DEPTH} deep", remedy="flatten it"))
+        except ValueError as error:  # a number of thousands of digits
+            self.problems.append(Problem(file=path, what=f"cannot be used: {error}", remedy="correct the value"))
         else:
             source = Source(path, text, tables)
             self.read.append(source)
