@@ -1,0 +1,29 @@
+"""``lazyctl logs``."""
+
+from __future__ import annotations
+
+import click
+
+from ..group import command
+from ..names import MODEL
+from ..session import Session
+
+
+@command(
+    examples="""
+        lazyctl logs gemma
+        lazyctl logs -f gemma
+    """
+)
+@click.argument("model", type=MODEL)
+@click.option("-f", "--follow", is_flag=True, help="Go on as it writes more; Ctrl-C ends it.")
+@click.pass_obj
+def logs(session: Session, model: str, follow: bool) -> None:
+    """Show what MODEL's worker wrote: its own output, kept after it has ended too."""
+    for reply in session.follow("Logs", model=model, follow=follow or None):
+        if reply.get("line") is None:  # the last reply says only that it is the last
+            continue
+        if session.json:
+            session.print_json(reply)
+        else:
+            session.say(reply["line"])

@@ -1,0 +1,28 @@
+"""``lazyctl reload``."""
+
+from __future__ import annotations
+
+import click
+
+from ..group import command
+from ..session import Session
+
+
+@command(
+    examples="""
+        lazyctl reload
+        lazyctl config check && lazyctl reload
+    """
+)
+@click.pass_obj
+def reload(session: Session) -> None:
+    """Re-read the configuration; refused whole if any of it is wrong.
+
+    Models whose configuration did not change stay as they are.
+    """
+    reply = session.ask("Reload")
+    if session.json:
+        session.print_json(reply)
+        return
+    changes = [f"{kind} {', '.join(reply[kind])}" for kind in ("added", "changed", "removed") if reply[kind]]
+    session.say(f"configuration re-read: {'; '.join(changes) or 'no model changed'}")

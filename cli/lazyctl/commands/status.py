@@ -1,0 +1,89 @@
+"""``lazyctl status``: devices as bars, models as a table."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from ..devices import device_lines
+from ..group import command
+from ..models import detail_lines, in_order, is_quiet, model_lines
+from ..names import MODEL
+from ..session import Session
+from ..terminal import Look
+from ..units import duration, size
+
+_FEWEST_SHOWN = 5
+
+
+@command(
+    examples="""
+        lazyctl status
+        lazyctl status gemma
+        lazyctl --json status | jq '.models[] | select(.state == "ready") | .name'
+    """
+)
+@click.argument("model", type=MODEL, required=False)
+@click.option("--all", "everything", is_flag=True, help="List all cold models too, even if they overflow the terminal.")
+@click.pass_obj
+def status(session: Session, model: str | None, everything: bool) -> None:
+    """Show devices and models; with MODEL, all that is known about that one.
+
+    \b
+    A bar is a device: what lazyd has booked, what others use (foreign),
+    what stays free (margin), and what can still be had (free).
+    After a model's state stands where its bytes are: hot (ready on its
+    device), warm (in host RAM) or cold (on disk). RUN/WAIT counts calls in
+    flight and requests that wait. UNLOADS tells when a model leaves memory
+    by itself, or why it does not.
+
+    Looking loads nothing and wakes nothing.
+    """
+    reply = session.ask("Status", model=model)
+    if session.json:
+        session.print_json(reply)
+        return
+    look = session.out
+    blocks = [] if model else [_daemon(reply["daemon"], look)]
+    if reply["devices"] and not model:
+        blocks.append(device_lines(reply["devices"], look))
+    blocks.append(_models(reply["models"], look, everything or model is not None, len(blocks[-1]) if blocks else 0))
+    if model and len(reply["models"]) == 1:
+        blocks.append(detail_lines(reply["models"][0], look))
+    if reply["reservations"] and not model:
+        blocks.append([_reservation(one) for one in reply["reservations"]])
+    session.say(*_apart(blocks))
+
+
+def _apart(blocks: list[list[str]]) -> list[str]:
+    """The blocks with an empty line between them."""
+    lines: list[str] = []
+    for block in filter(None, blocks):
+        lines += ["", *block] if lines else block
+    return lines
+
+
+def _daemon(daemon: dict[str, Any], look: Look) -> list[str]:
+    state = look.paint(daemon["state"], "green" if daemon["state"] == "running" else "yellow")
+    return [f"lazyd {daemon['version']}, {state} for {duration(daemon['uptimeSec'])}, pid {daemon['pid']}"]
+
+
+def _models(models: list[dict[str, Any]], look: Look, everything: bool, above: int) -> list[str]:
+    """The table. On a terminal, cold models that would push the rest off the screen are only counted."""
+    if not models:
+        return ["no models are configured; 'lazyctl config check' names the files that are read"]
+    ordered = in_order(models)
+    quiet = [model for model in ordered if is_quiet(model)]
+    lines_left = (look.height or len(ordered) + above + 8) - above - 8
+    kept = max(lines_left - (len(ordered) - len(quiet)), _FEWEST_SHOWN)
+    if everything or len(quiet) <= kept:
+        return model_lines(ordered, look)
+    hidden = len(quiet) - kept
+    shown = ordered[: len(ordered) - hidden]
+    return [*model_lines(shown, look), look.paint(f"and {hidden} more cold models: lazyctl status --all", "dim")]
+
+
+def _reservation(one: dict[str, Any]) -> str:
+    command_line = f" ({one['command']})" if one.get("command") else ""
+    return f"reserved on {one['device']}: {size(one['bytes'])} by pid {one['pid']}{command_line}"

@@ -1,0 +1,169 @@
+"""Models as a table: what each is doing, what it holds, and when it leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from .devices import WIDE
+from .table import Cell, Column, lines
+from .terminal import Look, one_line, shorten
+from .units import about, duration, size
+
+_STATES = {
+    "ready": "green",
+    "loading": "cyan",
+    "warming": "cyan",
+    "draining": "yellow",
+    "parking": "yellow",
+    "unloading": "yellow",
+    "failed": "red",
+    "cold": "dim",
+    "parked": "blue",
+}
+_RESIDENCIES = {"hot": "green", "warm": "yellow", "cold": "dim"}
+_NOTHING = Cell("-", "dim")
+
+
+def full_name(model: dict[str, Any]) -> str:
+    """How the model is called: ``ocr:3``."""
+    return f"{model['name']}:{model['version']}" if model["version"] else str(model["name"])
+
+
+def in_order(models: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """By name; those in which something happens or is held come first."""
+    return sorted(models, key=lambda model: (is_quiet(model), full_name(model)))
+
+
+def is_quiet(model: dict[str, Any]) -> bool:
+    """Nothing in memory, nobody waiting."""
+    return bool(model["state"] == "cold" and model["residency"] == "cold" and not model["waiting"])
+
+
+def model_lines(models: Sequence[dict[str, Any]], look: Look) -> list[str]:
+    """The table, in the order given; under a failed model stands why."""
+    wide = look.width >= WIDE
+    columns = [
+        Column("MODEL", least=8),
+        Column("STATE"),
+        Column(""),
+        Column("MEMORY", right=True),
+        Column("RUN/WAIT", right=True),
+        Column("IDLE", right=True),
+        Column("UNLOADS"),
+        Column("LOADS", right=True),
+    ]
+    if wide:
+        columns += [Column("TOOK", right=True), Column("ON"), Column("TIER"), Column("RUNTIME", least=6)]
+    rows = [_row(model, wide) for model in models]
+    drawn = lines(columns, rows, look)
+    notes = ["", *(_why(model, look) for model in models)]
+    return [line for row, note in zip(drawn, notes, strict=True) for line in (row, note) if line]
+
+
+def _row(model: dict[str, Any], wide: bool) -> list[Cell]:
+    quiet = is_quiet(model)
+    calls = f"{model['inFlight']}/{model['waiting']}"
+    idle = model.get("idleSec")
+    row = [
+        Cell(full_name(model), "dim" if quiet else "bold"),
+        Cell(model["state"], _STATES.get(model["state"], "")),
+        _NOTHING if quiet else Cell(model["residency"], _RESIDENCIES.get(model["residency"], "")),
+        Cell(size(held_bytes(model))) if held_bytes(model) else _NOTHING,
+        _NOTHING if calls == "0/0" else Cell(calls, "bold"),
+        _NOTHING if idle is None or quiet else Cell(about(idle)),
+        _unloads(model),
+        Cell(str(model["loads"])) if model["loads"] else _NOTHING,
+    ]
+    if wide:
+        took = model.get("lastLoadSec")
+        row += [
+            _NOTHING if took is None else Cell(duration(took)),
+            Cell(",".join(sorted(model["bookedBytes"])) or "-"),
+            Cell(model["tier"]),
+            Cell(model["runtime"]),
+        ]
+    return row
+
+
+def held_bytes(model: dict[str, Any]) -> int:
+    """What was measured of it, else what is booked for it, on all devices together."""
+    return sum(model["measuredBytes"].values()) or sum(model["bookedBytes"].values())
+
+
+def _unloads(model: dict[str, Any]) -> Cell:
+    """When it will leave memory, or why not."""
+    if model["state"] == "failed":
+        wait = model.get("retryAfterSec")
+        return Cell(f"retry {about(wait)}" if wait else "retry now", "yellow")
+    if model["pinned"]:
+        return Cell("pinned", "magenta")
+    if model["tier"] == "resident":
+        return Cell("resident", "magenta")
+    if model["state"] not in ("ready", "parked"):
+        return _NOTHING
+    if model["inFlight"]:
+        return Cell("in use", "bold")
+    if model["tier"] == "transient" and model["leases"]:
+        return Cell("after use")
+    limit, idle = model.get("idleTimeoutSec"), model.get("idleSec")
+    if limit is None:
+        return Cell("never")
+    left = limit - (idle or 0)
+    return Cell(f"in {about(left)}" if left >= 0.5 else "now")
+
+
+def _why(model: dict[str, Any], look: Look) -> str:
+    error = model.get("lastError")
+    if model["state"] != "failed" or not error:
+        return ""
+    return look.paint(shorten(f"  {one_line(error)}", look.width, look), "red")
+
+
+def detail_lines(model: dict[str, Any], look: Look) -> list[str]:
+    """All that is known about one model and does not stand in the table."""
+    facts = [
+        ("aliases", ", ".join(model["aliases"])),
+        ("runtime", model["runtime"]),
+        ("tier", model["tier"] + (", pinned" if model["pinned"] else "")),
+        ("family", model.get("family")),
+        ("configured in", model["source"]),
+        ("warm-up", "" if model["warmup"] == "none" else model["warmup"]),
+        ("booked", _sizes(model["bookedBytes"])),
+        ("measured", _sizes(model["measuredBytes"])),
+        ("files cached", _percent(model.get("cachedFraction"))),
+        ("leases", str(model["leases"])),
+        ("idle time", _or(model.get("idleTimeoutSec"), "never unloaded for idleness")),
+        ("loads", f"{model['loads']}, evicted {model['evictions']} times"),
+        ("last load took", _or(model.get("lastLoadSec"), "")),
+        ("expected load", _or(model.get("expectedLoadSec"), "")),
+        ("last error", one_line(model.get("lastError") or "")),
+        *(("worker", _worker(worker)) for worker in model["workers"]),
+    ]
+    return pair_lines([(name, value) for name, value in facts if value], look)
+
+
+def pair_lines(facts: Sequence[tuple[str, str]], look: Look) -> list[str]:
+    """Names and values below each other, each on one line."""
+    width = max((len(name) for name, _ in facts), default=0)
+    room = look.width - width - 4
+    return [
+        f"  {look.paint(name.ljust(width), 'dim')}  {shorten(one_line(value), room, look)}" for name, value in facts
+    ]
+
+
+def _worker(worker: dict[str, Any]) -> str:
+    used = _sizes(worker["measuredBytes"] or worker["bookedBytes"]) or "nothing measured"
+    return f"pid {worker['pid']}, up {duration(worker['uptimeSec'])}, {used}, {worker['inFlight']} in flight"
+
+
+def _sizes(by_device: dict[str, int]) -> str:
+    return ", ".join(f"{size(count)} of {device}" for device, count in sorted(by_device.items()))
+
+
+def _percent(fraction: float | None) -> str:
+    return "" if fraction is None else f"{fraction * 100:.0f} %"
+
+
+def _or(seconds: float | None, otherwise: str) -> str:
+    return otherwise if seconds is None else duration(seconds)

@@ -1,0 +1,49 @@
+"""The progress of a load, drawn on standard error while somebody looks.
+
+The only user of rich: it costs more to import than a whole ``lazyctl status``, and a load hides it.
+"""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+
+from .terminal import one_line
+
+
+class LoadBar:
+    """A bar for one load; it disappears when the load has ended, so that nothing of it stays in between."""
+
+    def __init__(self, model: str) -> None:
+        self._model = model
+        self._bar = Progress(
+            TextColumn("{task.fields[model]}", style="bold", markup=False),
+            TextColumn("{task.description}", markup=False),
+            BarColumn(),
+            TaskProgressColumn(),
+            TimeElapsedColumn(),
+            console=Console(stderr=True),
+            transient=True,
+        )
+
+    def __enter__(self) -> LoadBar:
+        self._bar.start()
+        # Without a total the bar pulses: something is under way, nobody knows how far.
+        self._task = self._bar.add_task("waiting", total=None, model=one_line(self._model))
+        return self
+
+    def __exit__(self, _: type[BaseException] | None, __: BaseException | None, ___: TracebackType | None) -> None:
+        self._bar.stop()
+
+    def show(self, step: dict[str, Any]) -> None:
+        """One reply of ``Load``."""
+        fraction = step.get("fraction")
+        self._bar.update(
+            self._task,
+            description=one_line(step.get("phase") or step["state"]),
+            total=None if fraction is None else 1.0,
+            completed=fraction or 0.0,
+        )

@@ -1,0 +1,70 @@
+"""Sizes and times in the units people use, both ways.
+
+Sizes are binary (``GiB``), as everywhere in lazyd; times are seconds.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+
+_SIZES = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
+_SECONDS = {"ms": 0.001, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+_PART = re.compile(r"(\d+(?:\.\d+)?|\.\d+)\s*([A-Za-zµ]*)", re.ASCII)
+
+
+def size(count: float) -> str:
+    """``1.2 GiB``: at most four digits, a fraction only where it tells something."""
+    value = float(count)
+    for unit in _SIZES:
+        if abs(value) < 999.5 or unit == _SIZES[-1]:
+            break
+        value /= 1024
+    if value == 0 or unit == "B" or abs(value) >= 99.95:
+        return f"{value:.0f} {unit}"
+    return f"{value:.1f} {unit}"
+
+
+def duration(seconds: float) -> str:
+    """``3 h 12 min``: the two largest units, or ``0.61 s`` where that is short."""
+    if seconds < 0:
+        return f"-{duration(-seconds)}"
+    if seconds < 0.9995:
+        return f"{seconds * 1000:.0f} ms" if seconds < 0.0995 else f"{seconds:.2f} s"
+    if seconds < 59.5:
+        return f"{seconds:.1f} s" if seconds < 9.95 else f"{seconds:.0f} s"
+    whole = round(seconds)
+    for large, small, ratio, unit in (("min", "s", 60, 1), ("h", "min", 60, 60), ("d", "h", 24, 3600)):
+        count, rest = divmod(round(whole / unit), ratio)
+        if large == "d" or count < (60 if large == "min" else 24):
+            return f"{count} {large} {rest} {small}" if rest else f"{count} {large}"
+    raise AssertionError(seconds)
+
+
+def about(seconds: float) -> str:
+    """``3 h``: one unit, for a column."""
+    if seconds < 59.5:
+        return f"{seconds:.0f} s"
+    if seconds < 90 * 60:
+        return f"{seconds / 60:.0f} min"
+    if seconds < 36 * 3600:
+        return f"{seconds / 3600:.0f} h"
+    return f"{seconds / 86400:.0f} d"
+
+
+def seconds_of(text: str) -> float:
+    """Seconds of ``30s``, ``2min``, ``1h 30min``, ``250ms`` or a plain number.
+
+    The units are the configuration's (``lazyd.config.quantities``); only there a bare number is refused.
+
+    Raises:
+        ValueError: with a line that says what would have been right.
+    """
+    parts = _PART.findall(text)
+    seconds = [float(number) * _SECONDS.get(unit or "s", math.nan) for number, unit in parts]
+    plain = len(parts) > 1 and not all(unit for _, unit in parts)
+    if not seconds or plain or math.isnan(sum(seconds)) or _PART.sub("", text).strip():
+        raise ValueError(
+            f"{text!r} is not a time: write 30s, 2min, 1h30min or plain seconds (units: {', '.join(_SECONDS)})"
+        )
+    return sum(seconds)
