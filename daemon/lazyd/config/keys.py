@@ -45,14 +45,14 @@ REQUIRED = {"llama_cpp": ("path",), "python": ("factory",)}
 DAEMON = (
     Key(
         "idle_timeout",
-        "A model that nobody used for so long is freed. For models that don't say themselves.",
+        "A model that nobody has used for so long is freed, unless it has a time of its own.",
         kinds.Duration(never=True),
         "idle_timeout_s",
         '"10min"',
     ),
     Key(
         "load_timeout",
-        "A load that shows no progress for so long has failed. For models that don't say themselves.",
+        "A load that has shown no progress for so long has failed, unless the model has a time of its own.",
         kinds.Duration(never=True),
         "load_timeout_s",
         '"2min"',
@@ -143,7 +143,7 @@ MODEL = (
     Key("device", "Where it may be loaded.", kinds.Device(), default='"auto"'),
     Key(
         "memory",
-        "The most it is expected to need, until it has been measured.",
+        "The most it is expected to need, until it has been measured. Without a file or a measure: 256MiB.",
         kinds.Size(),
         "memory_bytes",
         example='"700MiB"',

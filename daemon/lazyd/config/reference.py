@@ -1,0 +1,94 @@
+"""Writes `etc/lazyd.toml` and the tables of `docs/configuration.md` from the table of keys.
+
+    python -m lazyd.config.reference toml > etc/lazyd.toml
+    python -m lazyd.config.reference markdown
+
+In the TOML text a line that begins with ``#`` and no blank is a key to uncomment; with a
+blank it is words. So the defaults stand where one changes them.
+"""
+
+from __future__ import annotations
+
+import sys
+import textwrap
+from collections.abc import Iterable
+
+from . import keys
+from .keys import Key
+
+_WIDTH = 96
+
+
+def toml() -> str:
+    """The commented default configuration: it changes nothing as it stands."""
+    lines = [
+        "# lazyd: what the daemon is given, and which models it owns. Every key there is stands here.",
+        "#",
+        "# Remove the # in front of a key to set it. In [daemon] and [budget] the values shown are the",
+        "# defaults, in models they are examples.",
+        '# Quantities carry units: "250ms", "30s", "10min", "1h 30min"; "700MiB", "20GiB", "2GB"; "80%".',
+        "# Files in lazyd.d beside this one are read after it, in name order, and override it key by key.",
+        "# Check with: lazyd --check      Put in force with: lazyctl reload",
+        "",
+        "[daemon]",
+        *_keys(keys.DAEMON),
+        "[budget]",
+        *_keys(keys.BUDGET),
+        '# One table a model, [models.NAME] or [models."NAME:VERSION"]; names with . / : * are quoted.',
+        "#[models.gemma]",
+        *_keys(_usable(("llama_cpp",))),
+        "# A family: strategy/alpha, strategy/beta, … share one process.",
+        '#[models."strategy/*"]',
+        '#runtime = "python"',
+        "",
+        *_keys(key for key in keys.MODEL if key.only == ("python",)),
+        "# Other names of models.",
+        "[aliases]",
+        '#reader = "gemma"',
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def markdown() -> str:
+    """One table of keys per table of the configuration."""
+    parts = []
+    for title, table in (("[daemon]", keys.DAEMON), ("[budget]", keys.BUDGET), ("[models.NAME]", keys.MODEL)):
+        parts += [f"### `{title}`", "", "| key | value | default | |", "|---|---|---|---|"]
+        parts += [_row(key) for key in table]
+        parts.append("")
+    return "\n".join(parts)
+
+
+def _usable(runtimes: tuple[str, ...]) -> Iterable[Key]:
+    return (key for key in keys.MODEL if not key.only or set(key.only) & set(runtimes))
+
+
+def _keys(table: Iterable[Key]) -> Iterable[str]:
+    for key in table:
+        value = key.default or key.example
+        if key.kind is None:
+            yield from _words(f"Not built yet: {key.name} = {value}. {key.meaning}")
+        else:
+            yield from _words(key.meaning)
+            yield f"#{key.name} = {value}"
+        yield ""
+
+
+def _words(text: str) -> Iterable[str]:
+    return (f"# {line}" for line in textwrap.wrap(text, _WIDTH, break_long_words=False, break_on_hyphens=False))
+
+
+def _row(key: Key) -> str:
+    if key.kind is None:
+        return f"| `{key.name}` | not built yet | | {key.meaning} |"
+    value = key.kind.words.replace("|", "\\|")
+    default = f"`{key.default}`" if key.default else ""
+    return f"| `{key.name}` | {value} | {default} | {key.meaning} |"
+
+
+if __name__ == "__main__":
+    writers = {"toml": toml, "markdown": markdown}
+    if len(sys.argv) != 2 or sys.argv[1] not in writers:
+        sys.exit(f"usage: python -m lazyd.config.reference {' | '.join(writers)}")
+    sys.stdout.write(writers[sys.argv[1]]())
