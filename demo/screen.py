@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import textwrap
 from collections.abc import Sequence
@@ -14,10 +15,13 @@ BOLD, DIM, GREEN, RED, CYAN = "1", "2", "32", "31", "36"
 
 
 def paint(text: str, *codes: str) -> str:
-    """`text` in colour where standard output is a terminal that wants it, else as it is."""
-    if not sys.stdout.isatty() or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
-        return text
-    return f"\033[{';'.join(codes)}m{text}\033[0m"
+    """`text` in colour where that is wanted, else as it is."""
+    return f"\033[{';'.join(codes)}m{text}\033[0m" if coloured() else text
+
+
+def coloured() -> bool:
+    """Whether standard output is a terminal that wants colour."""
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def title(text: str) -> None:
@@ -46,10 +50,33 @@ def output(text: str) -> None:
         show(f"{INDENT}{line}".rstrip())
 
 
-def piece(text: str) -> None:
-    """Part of an output that comes bit by bit."""
-    sys.stdout.write(text.replace("\n", f"\n{INDENT}"))
-    sys.stdout.flush()
+class Flow:
+    """An output that comes bit by bit: indented, and wrapped at white space."""
+
+    def __init__(self) -> None:
+        self.column = 0
+        self.space = ""
+
+    def add(self, text: str) -> None:
+        for part in re.findall(r"\n|[^\S\n]+|\S+", text):
+            if part == "\n":
+                self.end()
+            elif part.isspace():
+                self.space = " "
+            else:
+                if self.column + len(self.space + part) > WIDTH:
+                    self.end()
+                lead = self.space if self.column else INDENT
+                sys.stdout.write(lead + paint(part, BOLD))
+                self.column += len(lead + part)
+                self.space = ""
+        sys.stdout.flush()
+
+    def end(self) -> None:
+        """Ends the line if one was begun."""
+        if self.column:
+            print(flush=True)
+        self.column, self.space = 0, ""
 
 
 def result(text: str) -> None:

@@ -1,0 +1,131 @@
+"""Runs lazyctl as a person would, and watches when it says what."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pty
+import subprocess
+import termios
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import IO
+
+from . import screen
+from .stage import COMMANDS, Failed, Stage
+
+LIMIT_S = 120.0
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a command printed, and when, in seconds from its start."""
+
+    text: str
+    first_s: float
+    total_s: float
+
+
+@contextlib.contextmanager
+def lazyctl(stage: Stage, *words: str) -> Iterator[subprocess.Popen[bytes]]:
+    """The command with its output in pipes; it does not outlive the block."""
+    process = subprocess.Popen(
+        [str(COMMANDS / "lazyctl"), *words],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=stage.environment,
+    )
+    with process:
+        try:
+            yield process
+        finally:
+            if process.poll() is None:
+                process.kill()
+
+
+def show(stage: Stage, *words: str) -> None:
+    """Shows a command and its output. On a terminal the command gets one too, so that it draws as it would there.
+
+    Raises:
+        Failed: it did not exit 0.
+    """
+    screen.command("lazyctl", *words)
+    ours, theirs = pty.openpty() if screen.coloured() else os.pipe()
+    try:
+        if screen.coloured():
+            termios.tcsetwinsize(theirs, (24, screen.WIDTH - len(screen.INDENT)))
+        environment = {**stage.environment, "COLUMNS": str(screen.WIDTH - len(screen.INDENT))}
+        command = [str(COMMANDS / "lazyctl"), *words]
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=theirs, env=environment)
+    finally:
+        os.close(theirs)
+    with os.fdopen(ours, "rb") as pipe, process:
+        screen.output(b"".join(pieces(pipe)).decode(errors="replace"))
+    if process.returncode != 0:
+        raise Failed(f"lazyctl {' '.join(words)}: exit status {process.returncode}")
+
+
+def stream(stage: Stage, *words: str, at_first: Callable[[], None] = lambda: None) -> Said:
+    """Shows a command and its output as it comes. `at_first` is called once the first of it is there.
+
+    Raises:
+        Failed: it did not exit 0, or said nothing.
+    """
+    screen.command("lazyctl", *words)
+    began = time.monotonic()
+    with lazyctl(stage, *words) as process:
+        assert process.stdout is not None
+        first = 0.0
+        text = b""
+        flow = screen.Flow()
+        for piece in pieces(process.stdout):
+            flow.add(piece.decode(errors="replace"))
+            text += piece
+            if not first:
+                first = time.monotonic() - began
+                at_first()
+        flow.end()
+        ended(process, words)
+        total = time.monotonic() - began
+    if not text.strip():
+        raise Failed(f"lazyctl {' '.join(words)} printed nothing")
+    return Said(text.decode(errors="replace"), first, total)
+
+
+def together(stage: Stage, count: int, *words: str) -> tuple[list[str], float]:
+    """Starts the same command so many times at once. Returns what each printed, and how long the slowest took.
+
+    Raises:
+        Failed: one did not exit 0.
+    """
+    screen.command("lazyctl", *words, f"× {count}")
+    began = time.monotonic()
+    with contextlib.ExitStack() as stack:
+        processes = [stack.enter_context(lazyctl(stage, *words)) for _ in range(count)]
+        texts = []
+        for process in processes:
+            assert process.stdout is not None
+            texts.append(process.stdout.read().decode(errors="replace"))
+            ended(process, words)
+    return texts, time.monotonic() - began
+
+
+def pieces(pipe: IO[bytes]) -> Iterator[bytes]:
+    """What comes out of a pipe, as it comes."""
+    with contextlib.suppress(OSError):  # how a terminal says that its other end is closed
+        while piece := os.read(pipe.fileno(), 4096):
+            yield piece
+
+
+def ended(process: subprocess.Popen[bytes], words: tuple[str, ...]) -> None:
+    """Waits for the command's end.
+
+    Raises:
+        Failed: it did not exit 0.
+    """
+    assert process.stderr is not None
+    problems = process.stderr.read().decode(errors="replace").strip()
+    if process.wait(LIMIT_S) != 0:
+        raise Failed(f"lazyctl {' '.join(words)}: exit status {process.returncode}: {problems}")

@@ -1,0 +1,130 @@
+"""Who may import whom: arrows go one way, and what must stay light stays light."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+
+from .tree import SOURCES, imports, is_standard, is_within, modules
+
+OURS = tuple(SOURCES)
+
+# Package -> what of ours it may import besides itself. What is not named here is not restricted.
+ALLOWED = {
+    "lazyd.core": (),
+    "lazyd.errors": (),
+    "lazyd.places": (),
+    "lazyd.wire": ("lazyd.errors",),
+    "lazyd.client": ("lazyd", "lazyd.errors", "lazyd.places", "lazyd.wire"),
+    "lazyd.config": ("lazyd.core",),
+    "lazyd.devices": ("lazyd.core",),
+    "lazyd.varlink": ("lazyd", "lazyd.errors", "lazyd.wire"),
+    "lazyd.runtimes": (),
+    "lazyd.worker": ("lazyd", "lazyd.errors", "lazyd.runtimes", "lazyd.wire"),
+    "lazyctl": (
+        "lazyd",
+        "lazyd.client",
+        "lazyd.config",
+        "lazyd.errors",
+        "lazyd.places",
+        "lazyd.wire",
+    ),
+}
+
+# What another interpreter imports: Python 3.9 and later, and nothing that is not in its standard library.
+OTHER_INTERPRETERS = (
+    "lazyd.errors",
+    "lazyd.places",
+    "lazyd.wire",
+    "lazyd.client",
+    "lazyd.worker",
+    "lazyd.runtimes",
+)
+MODEL_LIBRARIES = ("llama_cpp", "numpy", "onnxruntime", "paddle", "torch")
+
+
+def far_half(module: str) -> bool:
+    return module == "lazyd" or any(is_within(module, package) for package in OTHER_INTERPRETERS)
+
+
+@pytest.mark.parametrize("package", ALLOWED)
+def test_arrows_point_one_way(package: str) -> None:
+    mine = [(module, path) for module, path in modules() if is_within(module, package)]
+    assert mine, f"{package} is gone: take it out of the table"
+    wrong = [
+        f"{module} imports {imported}"
+        for module, path in mine
+        for imported in imports(module, path)
+        if imported.partition(".")[0] in OURS
+        and not is_within(imported, package)
+        and not any(
+            imported == other or (other != "lazyd" and is_within(imported, other)) for other in ALLOWED[package]
+        )
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_the_core_does_no_input_or_output() -> None:
+    outside = {
+        "asyncio",
+        "io",
+        "os",
+        "pathlib",
+        "random",
+        "selectors",
+        "signal",
+        "socket",
+        "subprocess",
+        "threading",
+        "time",
+    }
+    wrong = [
+        f"{module} imports {imported}"
+        for module, path in modules()
+        if is_within(module, "lazyd.core")
+        for imported in imports(module, path)
+        if imported.partition(".")[0] in outside
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_what_another_interpreter_imports_is_standard_library_until_a_model_loads() -> None:
+    wrong = [
+        f"{module} imports {imported}"
+        for module, path in modules()
+        if far_half(module)
+        for imported in imports(module, path, at_start_only=True)
+        if not is_standard(imported) and not far_half(imported)
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("module", [module for module, _ in modules() if far_half(module)])
+def test_what_another_interpreter_imports_is_python_3_9(module: str) -> None:
+    path = dict(modules())[module]
+    tree = ast.parse(path.read_text(), path, feature_version=(3, 9))
+    # The grammar of 3.9 is what `feature_version` checks; `match` it does not, and `X | Y` in
+    # annotations needs the future import.
+    assert not [node for node in ast.walk(tree) if isinstance(node, ast.Match)]
+    annotated = [node for node in ast.walk(tree) if isinstance(node, ast.AnnAssign | ast.FunctionDef)]
+    future = [node for node in tree.body if isinstance(node, ast.ImportFrom) and node.module == "__future__"]
+    assert future or not annotated, f"{path}: from __future__ import annotations is missing"
+
+
+def test_no_model_library_outside_of_runtimes() -> None:
+    allowed = ("lazyd.runtimes", "lazyd.wire", "lazyd.worker", "lazyd.client")
+    wrong = [
+        f"{module} imports {imported}"
+        for module, path in modules()
+        if not any(is_within(module, package) for package in allowed)
+        for imported in imports(module, path)
+        if imported.partition(".")[0] in MODEL_LIBRARIES
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_every_package_says_what_lives_there() -> None:
+    for module, path in modules():
+        if path.name == "__init__.py":
+            assert ast.get_docstring(ast.parse(path.read_text())), f"{module} has no docstring"
