@@ -9,7 +9,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Base of all outcomes."""
 
 
-class Granted(Outcome):
+class Granted(Outcome, frozen=True):
     """A lease on a ready model. Presenting `token` at the worker's socket makes it a connection."""
 
     lease: str
@@ -24,39 +24,39 @@ class Granted(Outcome):
     waited_s: float
 
 
-class Loaded(Outcome):
+class Loaded(Outcome, frozen=True):
     """The model is ready."""
 
     state: str
     load_s: float
 
 
-class Unloaded(Outcome):
+class Unloaded(Outcome, frozen=True):
     """These were freed, and their bytes are back."""
 
     unloaded: tuple[str, ...]
 
 
-class Done(Outcome):
+class Done(Outcome, frozen=True):
     """It is so now."""
 
 
-class Refusal(Outcome):
+class Refusal(Outcome, frozen=True):
     """Base of all refusals."""
 
 
-class ModelNotFound(Refusal):
+class ModelNotFound(Refusal, frozen=True):
     model: str
     nearest: str | None = None
 
 
-class LoadFailed(Refusal):
+class LoadFailed(Refusal, frozen=True):
     model: str
     reason: str
     retry_after_sec: float
 
 
-class NoRoom(Refusal):
+class NoRoom(Refusal, frozen=True):
     model: str
     device: str
     needed_bytes: int
@@ -64,36 +64,36 @@ class NoRoom(Refusal):
     reason: str
 
 
-class Timeout(Refusal):
+class Timeout(Refusal, frozen=True):
     model: str
     phase: str
     timeout_sec: float
 
 
-class Busy(Refusal):
+class Busy(Refusal, frozen=True):
     model: str
     in_flight: int
 
 
-class Cancelled(Refusal):
+class Cancelled(Refusal, frozen=True):
     model: str
 
 
-class NoSuchLease(Refusal):
+class NoSuchLease(Refusal, frozen=True):
     lease: str
 
 
-class WorkerDied(Refusal):
+class WorkerDied(Refusal, frozen=True):
     model: str
     exit_status: int | None = None
     signal: int | None = None
     log: str = ""
 
 
-class PermissionDenied(Refusal):
+class PermissionDenied(Refusal, frozen=True):
     method: str
     role: str
 
 
-class ShuttingDown(Refusal):
+class ShuttingDown(Refusal, frozen=True):
     pass

@@ -17,14 +17,14 @@ class Effect(msgspec.Struct, frozen=True, kw_only=True):
     """Base of all effects."""
 
 
-class Answer(Effect):
+class Answer(Effect, frozen=True):
     """The one answer to a request."""
 
     request: int
     outcome: Outcome
 
 
-class Progress(Effect):
+class Progress(Effect, frozen=True):
     """News for a request that waits for a load."""
 
     request: int
@@ -33,13 +33,13 @@ class Progress(Effect):
     fraction: float | None = None
 
 
-class Predict(Effect):
+class Predict(Effect, frozen=True):
     """Find out what a load will need. Answered by `Predicted` or `Unpredictable`."""
 
     model: str
 
 
-class StartWorker(Effect):
+class StartWorker(Effect, frozen=True):
     """Start a process. Its memory is booked already.
 
     `memo` is kept by the host and comes back in `WorkerReport.memo`, so that a later manager
@@ -53,7 +53,7 @@ class StartWorker(Effect):
     memo: dict[str, Any]
 
 
-class StopWorker(Effect):
+class StopWorker(Effect, frozen=True):
     """End a process: it may close its objects for `grace_s`, then it and all its descendants
     are killed. Answered by `WorkerExited`."""
 
@@ -61,21 +61,21 @@ class StopWorker(Effect):
     grace_s: float
 
 
-class LoadObject(Effect):
+class LoadObject(Effect, frozen=True):
     """Load a model inside a worker. Answered by `ObjectReady`, `ObjectFailed` or the exit."""
 
     worker: str
     model: str
 
 
-class UnloadObject(Effect):
+class UnloadObject(Effect, frozen=True):
     """Free one object of a family. Answered by `ObjectUnloaded` or the exit."""
 
     worker: str
     model: str
 
 
-class Grant(Effect):
+class Grant(Effect, frozen=True):
     """Tell the worker of a lease. It comes before the `Answer` that hands out the token."""
 
     worker: str
@@ -87,14 +87,14 @@ class Grant(Effect):
     parent: str | None
 
 
-class Withdraw(Effect):
+class Withdraw(Effect, frozen=True):
     """A lease has ended: the worker forgets its token and closes its connection."""
 
     worker: str
     lease: str
 
 
-class Drain(Effect):
+class Drain(Effect, frozen=True):
     """The first half of the hand-shake that frees a model.
 
     With `finish` the worker admits nothing more and answers `Drained` when the last call has
@@ -108,20 +108,20 @@ class Drain(Effect):
     finish: bool
 
 
-class Resume(Effect):
+class Resume(Effect, frozen=True):
     """Undo a `Drain`: the model serves again."""
 
     worker: str
     model: str
 
 
-class SavePins(Effect):
+class SavePins(Effect, frozen=True):
     """Pins are the user's will and outlive restarts."""
 
     pins: frozenset[str]
 
 
-class Note(Effect):
+class Note(Effect, frozen=True):
     """Something happened that a person may want to know."""
 
     kind: str

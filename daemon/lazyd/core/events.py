@@ -23,7 +23,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
 # one `Answer` effect. `deadline` is absolute; None: `first_call_timeout_s` while the model loads.
 
 
-class Get(Event):
+class Get(Event, frozen=True):
     """A lease on a loaded model is wanted. Answered `Granted` or refused."""
 
     request: int
@@ -38,7 +38,7 @@ class Get(Event):
     """An earlier lease, claimed again after a restart of the manager."""
 
 
-class Load(Event):
+class Load(Event, frozen=True):
     """The model is to be loaded; no lease is wanted. Answered `Loaded` or refused."""
 
     request: int
@@ -46,7 +46,7 @@ class Load(Event):
     deadline: float | None = None
 
 
-class Unload(Event):
+class Unload(Event, frozen=True):
     """Models are to be freed. Answered `Unloaded`, or refused with `Busy`.
 
     `models` names them; else `all` or `idle` chooses among what is loaded, leaving pinned and
@@ -61,13 +61,13 @@ class Unload(Event):
     force: bool = False
 
 
-class Cancel(Event):
+class Cancel(Event, frozen=True):
     """The client has gone: its request needs no answer any more (and gets none)."""
 
     request: int
 
 
-class Release(Event):
+class Release(Event, frozen=True):
     """A lease is given back. Answered `Done`, `NoSuchLease`, or `WorkerDied` (for 60 s)."""
 
     request: int
@@ -75,7 +75,7 @@ class Release(Event):
     holder: int
 
 
-class Pin(Event):
+class Pin(Event, frozen=True):
     """Answered `Done` or refused."""
 
     request: int
@@ -83,7 +83,7 @@ class Pin(Event):
     pinned: bool
 
 
-class Configure(Event):
+class Configure(Event, frozen=True):
     """A new configuration is in force. Models whose spec changed leave when they are idle."""
 
     config: Config
@@ -91,7 +91,7 @@ class Configure(Event):
     """Models pinned by hand; they outlive restarts."""
 
 
-class DeviceSeen(Event):
+class DeviceSeen(Event, frozen=True):
     """A device exists, or was sampled anew."""
 
     name: str
@@ -101,20 +101,20 @@ class DeviceSeen(Event):
     """Used by others than lazyd's workers."""
 
 
-class Stop(Event):
+class Stop(Event, frozen=True):
     """Drain calls until `deadline`, answer waiters `ShuttingDown`, free everything."""
 
     deadline: float
 
 
-class Tick(Event):
+class Tick(Event, frozen=True):
     """Time has passed: something that `Core.next_deadline` announced is due."""
 
 
 # What was found out about a model before a load.
 
 
-class Predicted(Event):
+class Predicted(Event, frozen=True):
     """Answers the effect `Predict`: what loading needs, per kind of device."""
 
     model: str
@@ -123,7 +123,7 @@ class Predicted(Event):
     source: str = "file size"
 
 
-class Unpredictable(Event):
+class Unpredictable(Event, frozen=True):
     """Answers the effect `Predict`: the model cannot be loaded, its file is missing, say."""
 
     model: str
@@ -174,24 +174,24 @@ class WorkerReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     measured_bytes: dict[str, int] = {}
 
 
-class HostFound(Event):
+class HostFound(Event, frozen=True):
     """A host is connected; these are its workers, and there are no others."""
 
     workers: tuple[WorkerReport, ...] = ()
 
 
-class HostLost(Event):
+class HostLost(Event, frozen=True):
     """The host has died, and all workers with it."""
 
 
-class WorkerStarted(Event):
+class WorkerStarted(Event, frozen=True):
     """The process exists."""
 
     worker: str
     pid: int
 
 
-class WorkerExited(Event):
+class WorkerExited(Event, frozen=True):
     """The process is gone and its cgroup is empty: its bytes are free."""
 
     worker: str
@@ -201,24 +201,24 @@ class WorkerExited(Event):
     """The last lines it wrote."""
 
 
-class WorkerMeasured(Event):
+class WorkerMeasured(Event, frozen=True):
     worker: str
     bytes_by_device: dict[str, int]
 
 
-class LoadProgress(Event):
+class LoadProgress(Event, frozen=True):
     worker: str
     model: str
     phase: str
     fraction: float | None = None
 
 
-class ObjectReady(Event):
+class ObjectReady(Event, frozen=True):
     worker: str
     model: str
 
 
-class ObjectFailed(Event):
+class ObjectFailed(Event, frozen=True):
     """The load failed inside the worker; the worker itself lives on."""
 
     worker: str
@@ -226,40 +226,40 @@ class ObjectFailed(Event):
     reason: str
 
 
-class ObjectUnloaded(Event):
+class ObjectUnloaded(Event, frozen=True):
     worker: str
     model: str
 
 
-class LeasePresented(Event):
+class LeasePresented(Event, frozen=True):
     """A data connection has shown the token: from now on the connection is the lease."""
 
     worker: str
     lease: str
 
 
-class LeaseClosed(Event):
+class LeaseClosed(Event, frozen=True):
     """The data connection has ended."""
 
     worker: str
     lease: str
 
 
-class LeaseBusy(Event):
+class LeaseBusy(Event, frozen=True):
     """The number of calls in flight under a lease went from 0 to 1."""
 
     worker: str
     lease: str
 
 
-class LeaseIdle(Event):
+class LeaseIdle(Event, frozen=True):
     """The number of calls in flight under a lease went from 1 to 0."""
 
     worker: str
     lease: str
 
 
-class Drained(Event):
+class Drained(Event, frozen=True):
     """Answers the effect `Drain` number `drain`: nothing is in flight, nothing more is admitted."""
 
     worker: str
@@ -267,7 +267,7 @@ class Drained(Event):
     drain: int
 
 
-class StillBusy(Event):
+class StillBusy(Event, frozen=True):
     """Answers a `Drain` that was not to wait: something is in flight, all goes on as before."""
 
     worker: str

@@ -7,9 +7,16 @@ Durations are seconds, sizes bytes; ``None`` as a duration means never.
 from __future__ import annotations
 
 import enum
+import hashlib
 from typing import Any
 
 import msgspec
+
+MADE_FROM = (
+    "name", "version", "runtime", "path", "factory", "device", "memory_bytes",
+    "env", "env_file", "python", "python_path", "options",
+)  # fmt: skip
+"""The fields of a spec that a loaded model was made from."""
 
 MIB = 1024 * 1024
 GIB = 1024 * MIB
@@ -68,6 +75,15 @@ class ModelSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def is_family(self) -> bool:
         return "*" in self.name
+
+    @property
+    def identity(self) -> str:
+        """A digest of what a loaded model was made from: if it differs, the model is another one.
+
+        How long it is kept, or who waits how long for it, is policy and not part of it.
+        """
+        made_from = [getattr(self, field) for field in MADE_FROM]
+        return hashlib.blake2s(msgspec.json.encode(made_from, order="deterministic"), digest_size=8).hexdigest()
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -1,0 +1,134 @@
+"""What a manager does with the workers that it finds.
+
+The workers are the truth; no state file is. A host that is found tells of its workers, each
+worker of its objects and leases, and the ledger is booked again from what the host kept beside
+each worker. A worker of a model that is no longer configured, or was configured differently,
+is adopted all the same, so that its calls can end, and then leaves by the ordinary rules.
+"""
+
+from __future__ import annotations
+
+from . import lives, reports
+from .effects import Resume
+from .events import HostFound, LeaseReport, ObjectReport, WorkerReport
+from .lifecycle import State
+from .records import UNPRESENTED_LEASE_S, Instance, Lease, LeaseStage, Model, Worker
+from .spec import ModelSpec
+from .world import World
+
+
+def host_found(world: World, event: HostFound) -> None:
+    """Adopts the host's workers and forgets all others."""
+    world.host_found = True
+    told = {report.worker for report in event.workers}
+    for worker in [worker for worker in world.workers.values() if worker.id not in told]:
+        reports.forget_worker(world, worker)
+    for report in event.workers:
+        if report.worker in world.workers:
+            forget_quietly(world, world.workers[report.worker])
+        adopt(world, report)
+    world.note("host found", workers=len(event.workers))
+
+
+def forget_quietly(world: World, worker: Worker) -> None:
+    """Its own report replaces what was known of it."""
+    for instance in list(worker.instances.values()):
+        for lease in list(instance.leases.values()):
+            world.leases.pop(lease.id, None)
+        world.ledger.release(instance.holder)
+        instance.leaving = None
+        instance.state = State.COLD
+        if instance.model.instance is instance:
+            instance.model.instance = None
+            instance.model.ended = State.COLD
+        world.touch(instance.model)
+    lives.worker_gone(world, worker)
+
+
+def adopt(world: World, report: WorkerReport) -> None:
+    """Books a worker as it was booked, and takes over its objects and leases."""
+    key = str(report.memo.get("model", ""))
+    spec = world.config.models.get(key)
+    worker = Worker(
+        id=report.worker,
+        spec=spec or ModelSpec(name=key or "unknown", runtime="unknown"),
+        identity=str(report.memo.get("identity", "")),
+        started=report.started,
+        pid=report.pid,
+        endpoint=report.endpoint,
+        measured_bytes=report.measured_bytes,
+    )
+    world.workers[worker.id] = worker
+    world.ledger.book(worker.id, booked(report))
+    for told in report.objects:
+        adopt_object(world, worker, told, spec)
+    for lease in report.leases:
+        adopt_lease(world, worker, lease)
+    if not worker.instances:
+        lives.stop_worker(world, worker, lives.ABORT_GRACE_S)
+
+
+def booked(report: WorkerReport) -> dict[str, int]:
+    """What the ledger held for it, or what it has grown to."""
+    memo = report.memo.get("booking") or {}
+    names = {*memo, *report.measured_bytes}
+    return {name: max(int(memo.get(name, 0)), report.measured_bytes.get(name, 0)) for name in names}
+
+
+def adopt_object(world: World, worker: Worker, told: ObjectReport, spec: ModelSpec | None) -> None:
+    """An object goes on where it is: loading, or ready. A drain of the last manager is undone."""
+    model = world.find(told.model) if spec is not None else None
+    if model is None or model.key != told.model:
+        model = Model(key=told.model, spec=worker.spec, identity=worker.identity, retired=True)
+    loads = told.state == State.LOADING
+    instance = Instance(
+        model=model,
+        worker=worker,
+        state=State.LOADING if loads else State.READY,
+        since=told.since,
+        load_started=told.since if loads else told.since - (told.load_s or 0.0),
+        progressed=world.now,
+        ready_since=told.since,
+        load_s=told.load_s or 0.0,
+        last_used=told.last_used if told.last_used is not None else told.since,
+    )
+    worker.instances[told.model] = instance
+    if model.spec.is_family and model.spec.max_loaded:
+        world.ledger.book(instance.holder, {lives.slots_of(model.spec.key): 1})
+    if model.instance is None or model.instance.since < instance.since:
+        model.instance = instance
+    model.last_load_s = told.load_s or model.last_load_s
+    if loads:
+        lives.watch_load(world, instance)
+    elif told.state == State.DRAINING:
+        world.emit(Resume(worker=worker.id, model=model.key))
+    world.touch(model)
+
+
+def adopt_lease(world: World, worker: Worker, told: LeaseReport) -> None:
+    """A lease is what it was; one that nobody has presented gets 30 s more to be claimed."""
+    instance = worker.instances.get(told.model)
+    if instance is None:
+        return
+    lease = Lease(
+        id=told.lease,
+        token=told.token,
+        instance=instance,
+        holder=told.holder,
+        granted=told.granted,
+        hold_until=told.hold_until,
+        parent=told.parent,
+        stage=stage(told),
+    )
+    world.leases[lease.id] = instance.leases[lease.id] = lease
+    instance.served = True
+    if lease.stage is LeaseStage.GRANTED:
+        world.alarms.set(("lease", lease.id), max(lease.hold_until, world.now + UNPRESENTED_LEASE_S))
+
+
+def stage(told: LeaseReport) -> LeaseStage:
+    if told.in_flight:
+        return LeaseStage.BUSY
+    if told.called:
+        return LeaseStage.IDLE
+    return LeaseStage.PRESENTED if told.presented else LeaseStage.GRANTED

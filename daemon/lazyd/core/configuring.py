@@ -1,0 +1,69 @@
+"""A new configuration: only what changed is disturbed.
+
+A model whose load would now be another one is outdated: it finishes its calls and leaves, and
+the next request loads the new one. What is no longer configured leaves likewise. A change of
+policy (tier, idle time, pin) is simply in force from now on.
+"""
+
+from __future__ import annotations
+
+from . import names, reports
+from .events import Configure, DeviceSeen
+from .ledger import SLOTS, Device
+from .lives import slots_of
+from .records import Model
+from .spec import ModelSpec, Tier
+from .world import World
+
+
+def configure(world: World, event: Configure) -> None:
+    """Puts a configuration in force."""
+    world.config = event.config
+    world.resolved.clear()
+    for model in list(world.models.values()):
+        follow(world, model, event.pins)
+    for spec in event.config.models.values():
+        if spec.is_family:
+            offer_places(world, spec)
+        elif spec.tier is Tier.RESIDENT or spec.pin:
+            follow(world, world.find(spec.key), event.pins)
+    for key in sorted(event.pins):
+        follow(world, world.find(key), event.pins)
+    for device in list(world.ledger.devices.values()):
+        if device.kind != SLOTS:
+            seen = DeviceSeen(
+                name=device.name,
+                kind=device.kind,
+                total_bytes=device.total_bytes,
+                foreign_bytes=device.foreign_bytes,
+            )
+            reports.device_seen(world, seen)
+
+
+def follow(world: World, model: Model | None, pins: frozenset[str]) -> None:
+    """Makes what is remembered of a model agree with the configuration."""
+    if model is None:
+        return
+    found = names.resolve(model.key, world.config.models, {})
+    if found is None or found[0] != model.key:
+        model.retired = True
+    else:
+        spec = found[1]
+        if spec is not model.spec and spec.identity != model.identity:
+            model.identity = spec.identity
+            model.prediction = None
+            model.failures, model.retry_at = 0, 0.0
+        model.spec = spec
+        model.retired = False
+        model.pinned = spec.pin or model.key in pins
+    world.touch(model)
+
+
+def offer_places(world: World, spec: ModelSpec) -> None:
+    """A family with `max_loaded` has that many places."""
+    name = slots_of(spec.key)
+    if spec.max_loaded:
+        places = spec.max_loaded
+        world.ledger.add_device(Device(name=name, kind=SLOTS, total_bytes=places, budget_bytes=places))
+    else:
+        world.ledger.devices.pop(name, None)

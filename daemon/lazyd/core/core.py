@@ -1,0 +1,130 @@
+"""The decision core: it is told what happened and says what is to be done.
+
+    core = Core(new_id)
+    effects = core.handle(Get(request=1, model="gemma", holder=1000), now)
+
+It does no I/O, has no clock, and is not thread-safe: one writer owns it. Each event is first
+written down (`EVENTS`), then the rules about every model it touched are applied until nothing
+is left to do, then room is made for those who wait. Time passes only by `now`; `next_deadline`
+says when a `Tick` is due at the latest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from . import adoption, configuring, events, leases, lives, pins, reports, requests, unloads
+from .effects import Effect
+from .room import make_room
+from .rules import RULES
+from .world import World
+
+
+def stop(world: World, event: events.Stop) -> None:
+    """Everything leaves; at the deadline even what is in the middle of a call."""
+    world.stop_deadline = event.deadline
+    world.alarms.set(("stop",), event.deadline)
+    touch_all(world)
+
+
+def touch_all(world: World) -> None:
+    """Everything is looked at again (an alarm)."""
+    for model in world.models.values():
+        world.touch(model)
+    for instance in world.instances():
+        world.touch(instance.model)
+
+
+def touch(world: World, *key: str) -> None:
+    """Time alone may have changed something for one model (an alarm)."""
+    instance = world.instance(key[0], key[1]) if len(key) == 2 else None
+    model = instance.model if instance else world.models.get(key[-1])
+    if model is not None:
+        world.touch(model)
+
+
+def nothing(world: World, *_: object) -> None:
+    """The rules run after every event anyway."""
+
+
+EVENTS: dict[type[events.Event], Callable[[World, Any], None]] = {
+    events.Get: requests.get,
+    events.Load: requests.load,
+    events.Cancel: requests.cancel,
+    events.Unload: unloads.unload,
+    events.Release: leases.release,
+    events.Pin: pins.pin,
+    events.Configure: configuring.configure,
+    events.Stop: stop,
+    events.Tick: nothing,
+    events.DeviceSeen: reports.device_seen,
+    events.Predicted: reports.predicted,
+    events.Unpredictable: reports.unpredictable,
+    events.HostFound: adoption.host_found,
+    events.HostLost: reports.host_lost,
+    events.WorkerStarted: reports.worker_started,
+    events.WorkerExited: reports.worker_exited,
+    events.WorkerMeasured: reports.worker_measured,
+    events.LoadProgress: reports.load_progress,
+    events.ObjectReady: reports.object_ready,
+    events.ObjectFailed: reports.object_failed,
+    events.ObjectUnloaded: reports.object_unloaded,
+    events.LeasePresented: leases.presented,
+    events.LeaseClosed: leases.closed,
+    events.LeaseBusy: leases.busy,
+    events.LeaseIdle: leases.idle,
+    events.Drained: reports.drained,
+    events.StillBusy: reports.still_busy,
+}
+
+ALARMS: dict[str, Callable[..., None]] = {
+    "deadline": requests.deadline_passed,
+    "unload": unloads.deadline_passed,
+    "lease": leases.unpresented,
+    "obituary": leases.forget_obituary,
+    "load": lives.no_progress,
+    "idle": touch,
+    "retry": touch,
+    "room": nothing,
+    "stop": touch_all,
+}
+
+
+class Core:
+    def __init__(self, new_id: Callable[[], str]) -> None:
+        """`new_id` makes names that no other worker, lease or token has ever had."""
+        self.world = World(new_id=new_id)
+
+    def handle(self, event: events.Event, now: float) -> list[Effect]:
+        """Takes one event; returns what is to be done, in order."""
+        world = self.world
+        world.now = max(now, world.now)
+        EVENTS[type(event)](world, event)
+        for name, *rest in world.alarms.due(world.now):
+            ALARMS[name](world, *rest)
+        settle(world)
+        effects, world.out = world.out, []
+        return effects
+
+    def next_deadline(self) -> float | None:
+        """When a `Tick` is due; None while only events can change anything."""
+        return self.world.alarms.next()
+
+    def __repr__(self) -> str:
+        return repr(self.world)
+
+
+def settle(world: World) -> None:
+    """Applies the rules until nothing is left to do."""
+    while True:
+        while world.touched:
+            _, model = world.touched.popitem()
+            for rule in RULES:
+                rule(world, model)
+        if world.unloads:
+            unloads.freed(world)
+        if world.wanting or world.plans:
+            make_room(world)
+        if not world.touched:
+            return

@@ -1,0 +1,70 @@
+"""Nested requests that wait for each other.
+
+A call that waits for a nested request holds its own model in memory. If the models so held
+leave too little for any of the waiting nested requests, none of them will ever be served, and
+nothing ends on its own. The request that closes such a cycle, the newest, is refused at once.
+
+The test is the banker's: a nested request can be served if its booking fits beside what is kept
+and what the other waiting callers hold. Then its callers can finish and let go, so the test
+goes on with the rest, until all are served in thought or no further one can be.
+"""
+
+from __future__ import annotations
+
+from . import requests
+from .answers import NoRoom
+from .leases import ancestors
+from .placement import placements
+from .records import Instance, Model, Prediction, Waiter
+from .world import World
+
+
+def refuse_cycles(world: World, blocked: list[Model]) -> None:
+    """Refuses the newest request of every cycle, until there is none."""
+    while stuck := deadlocked(world, blocked):
+        newest = max(stuck, key=lambda waiter: (waiter.arrived, waiter.request))
+        requests.leave_line(world, newest)
+        booking = placements(world, newest.model)[0]
+        device = next(iter(booking))
+        refusal = NoRoom(
+            model=newest.model.key,
+            device=device,
+            needed_bytes=booking[device],
+            free_bytes=max(0, world.ledger.devices[device].free_bytes),
+            reason="its caller, and others that wait like it, hold the memory that it needs (a cycle of waiting)",
+        )
+        world.answer(newest.request, refusal)
+
+
+def deadlocked(world: World, blocked: list[Model]) -> list[Waiter]:
+    """The nested requests among the blocked that no sequence of finished calls can serve."""
+    waiting = {
+        waiter: ancestors(world, waiter.parent)
+        for model in blocked
+        if isinstance(model.prediction, Prediction)
+        for waiter in model.waiters
+        if waiter.parent is not None
+    }
+    while waiting:
+        held: set[Instance] = set().union(*waiting.values())
+        served = [waiter for waiter in waiting if fits_beside(world, waiter.model, held)]
+        if not served:
+            return list(waiting)
+        for waiter in served:
+            del waiting[waiter]
+    return []
+
+
+def fits_beside(world: World, model: Model, held: set[Instance]) -> bool:
+    """Whether a placement fits once everything has left that is neither kept nor held."""
+    for booking in placements(world, model):
+        left = {name: world.ledger.devices[name].limit_bytes for name in booking}
+        for worker in world.workers.values():
+            stays = [i for i in worker.instances.values() if i in held or i.model.kept]
+            for name in left:
+                if stays:
+                    left[name] -= world.ledger.held(worker.id).get(name, 0)
+                left[name] -= sum(world.ledger.held(i.holder).get(name, 0) for i in stays)
+        if all(left[name] >= n for name, n in booking.items()):
+            return True
+    return False

@@ -1,0 +1,162 @@
+"""Leases: a client's right to use a loaded model.
+
+A lease exists before the client hears that the model is ready, and is safe until its first call
+(5 s at most) or until the time it asked to hold. Then only a call in flight protects the model;
+an open but idle connection does not. A lease that nobody presents ends after 30 s.
+"""
+
+from __future__ import annotations
+
+from .answers import Done, Granted, NoSuchLease, PermissionDenied, WorkerDied
+from .effects import Grant, Withdraw
+from .events import LeaseBusy, LeaseClosed, LeaseIdle, LeasePresented, Release
+from .names import split
+from .records import UNPRESENTED_LEASE_S, Instance, Lease, LeaseStage, Waiter
+from .world import World
+
+OBITUARY_S = 60.0
+"""For so long a lease's death can be asked for."""
+
+
+def grant(world: World, instance: Instance, waiter: Waiter, *, cold_start: bool) -> None:
+    """A new lease for a request: first the worker learns of it, then the client."""
+    now = world.now
+    lease = Lease(
+        id=world.new_id(),
+        token=world.new_id(),
+        instance=instance,
+        holder=waiter.holder,
+        granted=now,
+        hold_until=now + min(waiter.hold_s, world.settings.max_hold_s) if waiter.hold_s else 0.0,
+        parent=waiter.parent,
+    )
+    world.leases[lease.id] = lease
+    instance.leases[lease.id] = lease
+    instance.last_used = now
+    instance.served = True
+    world.alarms.set(("lease", lease.id), max(lease.hold_until, now + UNPRESENTED_LEASE_S))
+    world.emit(
+        Grant(
+            worker=instance.worker.id,
+            model=instance.model.key,
+            lease=lease.id,
+            token=lease.token,
+            holder=lease.holder,
+            hold_until=lease.hold_until,
+            parent=lease.parent,
+        )
+    )
+    world.answer(waiter.request, granted(lease, cold_start=cold_start, waited_s=now - waiter.arrived))
+
+
+def granted(lease: Lease, *, cold_start: bool, waited_s: float) -> Granted:
+    """What the holder of a lease is told."""
+    worker = lease.instance.worker
+    name, version = split(lease.instance.model.key)
+    return Granted(
+        lease=lease.id,
+        token=lease.token,
+        model=name,
+        version=version,
+        worker=worker.id,
+        endpoint=worker.endpoint,
+        cold_start=cold_start,
+        waited_s=waited_s,
+    )
+
+
+def release(world: World, event: Release) -> None:
+    """A client gives a lease back; only the uid that got it may."""
+    lease = world.leases.get(event.lease)
+    if lease is None:
+        world.answer(event.request, world.obituaries.get(event.lease) or NoSuchLease(lease=event.lease))
+    elif lease.holder != event.holder:
+        world.answer(event.request, PermissionDenied(method="Release", role="not the holder"))
+    else:
+        withdraw(world, lease)
+        world.answer(event.request, Done())
+
+
+def presented(world: World, event: LeasePresented) -> None:
+    """From now on the connection is the lease."""
+    lease = world.leases.get(event.lease)
+    if lease is not None and lease.stage is LeaseStage.GRANTED:
+        lease.stage = LeaseStage.PRESENTED
+        world.alarms.clear(("lease", lease.id))
+
+
+def busy(world: World, event: LeaseBusy) -> None:
+    """The first call under it has begun."""
+    lease = world.leases.get(event.lease)
+    if lease is not None:
+        world.alarms.clear(("lease", lease.id))
+        lease.stage = LeaseStage.BUSY
+        lease.instance.last_used = world.now
+
+
+def idle(world: World, event: LeaseIdle) -> None:
+    """The last call under it has ended: the model works, whatever went wrong before."""
+    lease = world.leases.get(event.lease)
+    if lease is not None:
+        lease.stage = LeaseStage.IDLE
+        lease.instance.last_used = world.now
+        lease.instance.model.failures = 0
+        world.touch(lease.instance.model)
+
+
+def closed(world: World, event: LeaseClosed) -> None:
+    """The client has gone, or its connection was closed after a drain."""
+    lease = world.leases.get(event.lease)
+    if lease is not None:
+        forget(world, lease)
+
+
+def unpresented(world: World, lease_id: str) -> None:
+    """Nobody came with the token in time (an alarm)."""
+    lease = world.leases.get(lease_id)
+    if lease is not None and lease.stage is LeaseStage.GRANTED:
+        withdraw(world, lease)
+
+
+def withdraw(world: World, lease: Lease) -> None:
+    """Ends a lease and lets the worker know. While a call is in flight, the worker has the last word."""
+    world.emit(Withdraw(worker=lease.instance.worker.id, lease=lease.id))
+    if lease.stage is not LeaseStage.BUSY:
+        forget(world, lease)
+
+
+def forget(world: World, lease: Lease) -> None:
+    world.leases.pop(lease.id, None)
+    lease.instance.leases.pop(lease.id, None)
+    world.alarms.clear(("lease", lease.id))
+    world.touch(lease.instance.model)
+
+
+def forget_all(world: World, instance: Instance) -> None:
+    """The worker has ended all leases of an object: it drained, and told those who were connected."""
+    for lease in list(instance.leases.values()):
+        forget(world, lease)
+
+
+def bury(world: World, instance: Instance, status: int | None, signal: int | None, log: str) -> None:
+    """The worker died: its leases are remembered for a while, with the cause."""
+    for lease in list(instance.leases.values()):
+        world.obituaries[lease.id] = WorkerDied(model=instance.model.key, exit_status=status, signal=signal, log=log)
+        world.alarms.set(("obituary", lease.id), world.now + OBITUARY_S)
+        forget(world, lease)
+
+
+def forget_obituary(world: World, lease_id: str) -> None:
+    """A minute has passed (an alarm)."""
+    world.obituaries.pop(lease_id, None)
+
+
+def ancestors(world: World, parent: str | None) -> set[Instance]:
+    """The instances whose calls wait for a nested request: that of its parent lease, and so on up."""
+    found: set[Instance] = set()
+    while parent is not None and (lease := world.leases.get(parent)) is not None:
+        if lease.instance in found:
+            break
+        found.add(lease.instance)
+        parent = lease.parent
+    return found

@@ -1,0 +1,187 @@
+"""The steps of an instance's life: begin, ready, failed, drain, resume, unload, gone.
+
+Each function is one step and its bookkeeping. Whether to take it is decided by the rules
+(`rules.py`, `room.py`) or told by a report (`reports.py`).
+
+Leaving is a hand-shake. The core asks the worker to drain; the worker alone knows what is in
+flight, so it answers in one step: drained (nothing in flight, nothing more admitted) or still
+busy. Without `finish` the drain is for models thought idle and is over in a moment; with
+`finish` the worker admits nothing more and answers when its last call has ended. Drains are
+numbered, so that an answer that crossed a rescue changes nothing. Cold is process exit; only
+an object of a family leaves without its worker, while others stay.
+"""
+
+from __future__ import annotations
+
+from . import leases
+from .effects import Drain, LoadObject, Resume, StartWorker, StopWorker, UnloadObject
+from .failure import pause_s
+from .ledger import SLOTS, Booking
+from .lifecycle import State
+from .records import Instance, Leaving, Model, Plan, Reason, Worker
+from .world import World
+
+GRACE_S = 5.0
+"""A worker may close its objects for so long before it is killed."""
+
+ABORT_GRACE_S = 2.0
+"""The same for a worker that is still loading, or has failed."""
+
+
+def slots_of(family: str) -> str:
+    """The name of the device whose places a family's objects take."""
+    return f"{SLOTS}:{family}"
+
+
+def begin(world: World, model: Model, booking: Booking) -> Instance:
+    """Books a load and starts it. The booking was decided to fit."""
+    memory = {name: n for name, n in booking.items() if not name.startswith(SLOTS)}
+    places = {name: n for name, n in booking.items() if name.startswith(SLOTS)}
+    worker = world.family_worker(model.spec) if model.spec.is_family else None
+    if worker is None:
+        worker = start_worker(world, model, memory)
+    instance = Instance(
+        model=model,
+        worker=worker,
+        state=model.ended,
+        since=world.now,
+        load_started=world.now,
+        progressed=world.now,
+    )
+    world.ledger.book(instance.holder, places)
+    worker.instances[model.key] = instance
+    model.instance = instance
+    model.refused = None
+    world.wanting.pop(model.key, None)
+    world.enter(instance, State.LOADING)
+    watch_load(world, instance)
+    world.emit(LoadObject(worker=worker.id, model=model.key))
+    return instance
+
+
+def start_worker(world: World, model: Model, booking: Booking) -> Worker:
+    """A new process, booked before it exists."""
+    worker = Worker(id=world.new_id(), spec=model.spec, identity=model.identity, started=world.now)
+    world.workers[worker.id] = worker
+    world.ledger.book(worker.id, booking)
+    memo = {"model": model.spec.key, "identity": worker.identity, "booking": dict(booking)}
+    world.emit(StartWorker(worker=worker.id, model=model.spec.key, devices=tuple(booking), memo=memo))
+    return worker
+
+
+def watch_load(world: World, instance: Instance) -> None:
+    """A load may take any time as long as it goes on."""
+    timeout_s = instance.model.spec.load_timeout_s
+    if timeout_s is not None:
+        world.alarms.set(("load", instance.worker.id, instance.model.key), instance.progressed + timeout_s)
+
+
+def no_progress(world: World, worker_id: str, key: str) -> None:
+    """Nothing was heard of a load for too long (an alarm)."""
+    instance = world.instance(worker_id, key)
+    if instance is not None and instance.state is State.LOADING:
+        spec = instance.model.spec
+        failed(world, instance, f"no progress for {spec.load_timeout_s:g} s while {instance.phase} (load_timeout)")
+
+
+def ready(world: World, instance: Instance) -> None:
+    """The load is done; those who wait are served before anything else can happen to it."""
+    model = instance.model
+    instance.load_s = world.now - instance.load_started
+    instance.ready_since = instance.last_used = world.now
+    model.loads += 1
+    model.last_load_s = instance.load_s
+    model.last_error = None
+    model.retry_at = 0.0
+    world.alarms.clear(("load", instance.worker.id, model.key))
+    world.enter(instance, State.READY)
+
+
+def failed(world: World, instance: Instance, reason: str) -> None:
+    """A load failed: the model is paused, the worker goes (a family's only when nothing else is in it)."""
+    pause(world, instance.model, reason, failures=instance.model.failures + 1)
+    worker = instance.worker
+    gone(world, instance, State.FAILED, reason)
+    if not worker.instances:
+        stop_worker(world, worker, ABORT_GRACE_S)
+    elif not worker.stopping:
+        world.emit(UnloadObject(worker=worker.id, model=instance.model.key))
+
+
+def pause(world: World, model: Model, reason: str, failures: int, forgiven: int = 0) -> None:
+    """Leaves a model alone for a growing time; `forgiven` failures pause nothing."""
+    model.failures = failures
+    model.last_error = reason
+    model.retry_at = world.now + pause_s(failures - forgiven) if failures > forgiven else 0.0
+    if model.retry_at:
+        world.alarms.set(("retry", model.key), model.retry_at)
+    world.touch(model)
+
+
+def drain(world: World, instance: Instance, reason: Reason, *, finish: bool, plan: Plan | None = None) -> None:
+    """Begins the hand-shake, or turns one that is under way to another reason."""
+    if instance.state is State.READY:
+        world.enter(instance, State.DRAINING, reason)
+    world.drains += 1
+    instance.leaving = Leaving(number=world.drains, finish=finish, reason=reason, plan=plan)
+    world.emit(Drain(worker=instance.worker.id, model=instance.model.key, drain=world.drains, finish=finish))
+
+
+def drain_again(world: World, instance: Instance, going: Leaving) -> None:
+    """A worker that has drained admits again, and then only until the last call has ended."""
+    world.emit(Resume(worker=instance.worker.id, model=instance.model.key))
+    drain(world, instance, going.reason, finish=True, plan=going.plan)
+
+
+def resume(world: World, instance: Instance, reason: str = "rescued") -> None:
+    """Undoes a drain: the model serves again."""
+    world.emit(Resume(worker=instance.worker.id, model=instance.model.key))
+    serve_on(world, instance, reason)
+
+
+def serve_on(world: World, instance: Instance, reason: str) -> None:
+    """The drain is over, and nothing has changed."""
+    instance.leaving = None
+    world.enter(instance, State.READY, reason)
+
+
+def unload(world: World, instance: Instance, reason: str, grace_s: float = GRACE_S) -> None:
+    """Ends the worker, or, while a family's other objects stay, the object alone."""
+    worker = instance.worker
+    instance.leaving = None
+    leases.forget_all(world, instance)
+    world.alarms.clear(("load", worker.id, instance.model.key))
+    world.enter(instance, State.UNLOADING, reason)
+    if all(other.state is State.UNLOADING for other in worker.instances.values()):
+        stop_worker(world, worker, grace_s)
+    else:
+        world.emit(UnloadObject(worker=worker.id, model=instance.model.key))
+
+
+def stop_worker(world: World, worker: Worker, grace_s: float) -> None:
+    """Ends a process. It stays booked until it is seen to be gone."""
+    worker.stopping = True
+    world.emit(StopWorker(worker=worker.id, grace_s=grace_s))
+
+
+def gone(world: World, instance: Instance, state: State, reason: str | None = None) -> None:
+    """The end of a life."""
+    model = instance.model
+    leases.forget_all(world, instance)
+    world.ledger.release(instance.holder)
+    world.alarms.clear(("load", instance.worker.id, model.key))
+    world.alarms.clear(("idle", instance.worker.id, model.key))
+    instance.leaving = None
+    world.enter(instance, state, reason)
+    instance.worker.instances.pop(model.key, None)
+    if model.instance is instance:
+        model.instance = None
+        model.ended = state
+        model.cold_since = world.now
+        model.prediction = None
+
+
+def worker_gone(world: World, worker: Worker) -> None:
+    """Forgets a process without instances and gives back its booking."""
+    world.workers.pop(worker.id, None)
+    world.ledger.release(worker.id)

@@ -1,0 +1,63 @@
+"""Which model a name means.
+
+A name is looked up as it stands, then as an alias, then as a name whose version was left out
+(the highest version answers), then as a member of a family.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Mapping
+
+from .spec import ModelSpec
+
+MAX_ALIASES = 8
+"""An alias may name an alias, but not for ever."""
+
+
+def split(name: str) -> tuple[str, str]:
+    """``name:version`` -> (name, version); the version may be empty."""
+    head, _, version = name.partition(":")
+    return head, version
+
+
+def version_order(version: str) -> tuple[tuple[int, int, str], ...]:
+    """Sorts versions as people count: 10 after 9, numbers before words."""
+    parts = re.findall(r"\d+|[^\d.\-_]+", version)
+    return tuple((0, int(part), "") if part.isdigit() else (1, 0, part) for part in parts)
+
+
+def member_part(pattern: str, name: str) -> str | None:
+    """The part of `name` that the ``*`` of a family's pattern matches, or None."""
+    head, _, tail = pattern.partition("*")
+    if len(name) > len(head) + len(tail) and name.startswith(head) and name.endswith(tail):
+        return name[len(head) : len(name) - len(tail)] if tail else name[len(head) :]
+    return None
+
+
+def resolve(name: str, specs: Mapping[str, ModelSpec], aliases: Mapping[str, str]) -> tuple[str, ModelSpec] | None:
+    """The full key of the model that `name` means, and its spec (a member's is its family's)."""
+    for _ in range(MAX_ALIASES):
+        if name in specs or name not in aliases:
+            break
+        name = aliases[name]
+    spec = specs.get(name)
+    if spec is not None:
+        return None if spec.is_family else (name, spec)
+    head, version = split(name)
+    if not version:
+        versions = [spec for spec in specs.values() if spec.name == name and not spec.is_family]
+        if versions:
+            newest = max(versions, key=lambda spec: version_order(spec.version))
+            return newest.key, newest
+    for spec in specs.values():
+        if spec.is_family and spec.version == version and member_part(spec.name, head):
+            return name, spec
+    return None
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """The known name that is most like `name`, to be shown with `ModelNotFound`."""
+    close = difflib.get_close_matches(name, known, n=1)
+    return close[0] if close else None

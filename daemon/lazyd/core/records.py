@@ -1,0 +1,241 @@
+"""The things the core remembers: models, their instances, workers, leases, and who waits.
+
+These are plain records. What may happen to them is said by the rules beside them, one file
+for each kind of rule; nothing here decides.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+
+from .ledger import Booking
+from .lifecycle import LOADS, State
+from .spec import ModelSpec, Tier
+
+FRESH_LEASE_S = 5.0
+"""A lease is safe for so long before its first call (ARCHITECTURE: nothing slips in between)."""
+
+UNPRESENTED_LEASE_S = 30.0
+"""A lease that nobody presents ends after this time."""
+
+
+class LeaseStage(enum.Enum):
+    """How far the client has come with its lease."""
+
+    GRANTED = "granted"
+    PRESENTED = "presented"
+    BUSY = "busy"
+    IDLE = "idle"
+
+
+@dataclass(slots=True, eq=False)
+class Lease:
+    """A client's right to use a loaded model."""
+
+    id: str
+    token: str
+    instance: Instance
+    holder: int
+    granted: float
+    hold_until: float = 0.0
+    parent: str | None = None
+    stage: LeaseStage = LeaseStage.GRANTED
+
+    @property
+    def protected_until(self) -> float:
+        """Until when its model may not be taken away; infinity while a call is in flight."""
+        if self.stage is LeaseStage.BUSY:
+            return float("inf")
+        if self.stage is LeaseStage.IDLE:
+            return self.hold_until
+        return max(self.hold_until, self.granted + FRESH_LEASE_S)
+
+
+class Reason(enum.StrEnum):
+    """Why an instance leaves."""
+
+    IDLE = "idle"
+    ROOM = "room for another model"
+    ASKED = "unload"
+    CHANGED = "configuration changed"
+    REMOVED = "configuration removed"
+    STOPPING = "shutting down"
+
+
+@dataclass(slots=True, eq=False)
+class Leaving:
+    """The drain of an instance: asked by number, so that an answer that crossed a rescue is told apart."""
+
+    number: int
+    finish: bool
+    """False: only if nothing is in flight. True: admit no more, and wait for the last call."""
+    reason: Reason
+    plan: Plan | None = None
+    drained: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class Worker:
+    """A process, from the decision to start it until it is seen to be gone. It is what is booked."""
+
+    id: str
+    spec: ModelSpec
+    identity: str
+    started: float
+    pid: int | None = None
+    endpoint: str | None = None
+    stopping: bool = False
+    instances: dict[str, Instance] = field(default_factory=dict)
+    """By model key; a family has many."""
+    measured_bytes: dict[str, int] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        return f"<{self.id} {'stopping ' if self.stopping else ''}{' '.join(map(repr, self.instances.values()))}>"
+
+
+@dataclass(slots=True, eq=False)
+class Instance:
+    """One life of a model inside a worker."""
+
+    model: Model
+    worker: Worker
+    state: State
+    since: float
+    load_started: float
+    progressed: float
+    ready_since: float = 0.0
+    load_s: float = 0.0
+    phase: str = "starting"
+    fraction: float | None = None
+    last_used: float = 0.0
+    leases: dict[str, Lease] = field(default_factory=dict)
+    served: bool = False
+    """Somebody had a lease on it: a transient model leaves when the last one ends."""
+    leaving: Leaving | None = None
+
+    @property
+    def outdated(self) -> bool:
+        """It was made from a spec that is no longer the model's."""
+        return self.worker.identity != self.model.identity
+
+    @property
+    def holder(self) -> str:
+        """Its name on the ledger, for the place it takes in a family."""
+        return f"{self.worker.id}/{self.model.key}"
+
+    @property
+    def in_flight(self) -> int:
+        return sum(lease.stage is LeaseStage.BUSY for lease in self.leases.values())
+
+    @property
+    def protected_until(self) -> float:
+        """Until when no drain may begin: the longest of its leases."""
+        return max((lease.protected_until for lease in self.leases.values()), default=0.0)
+
+    def __repr__(self) -> str:
+        return f"{self.model.key} {self.state} {self.in_flight}/{len(self.leases)} in flight"
+
+
+@dataclass(slots=True, eq=False)
+class Waiter:
+    """A request that waits for a model."""
+
+    request: int
+    model: Model
+    arrived: float
+    deadline: float
+    lease_wanted: bool
+    holder: int = 0
+    hold_s: float = 0.0
+    parent: str | None = None
+
+
+@dataclass(slots=True)
+class Prediction:
+    """What loading is thought to need, in bytes by kind of device."""
+
+    bytes_by_kind: dict[str, int]
+    source: str
+
+
+class Asked(enum.Enum):
+    """The prediction has been asked for."""
+
+    ASKED = "asked"
+
+
+@dataclass(slots=True, eq=False)
+class Plan:
+    """Room that is being made for one model: nothing leaves before all victims have drained."""
+
+    model: Model
+    booking: Booking
+    victims: list[Instance]
+    finish: bool
+    """Victims may be busy and are waited for: the model has waited longer than `max_wait_s`."""
+    committed: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class Model:
+    """A model version as somebody asks for it. It outlives its instances."""
+
+    key: str
+    spec: ModelSpec
+    identity: str
+    instance: Instance | None = None
+    """The newest one."""
+    ended: State = State.COLD
+    """How the last life ended: cold or failed."""
+    waiters: list[Waiter] = field(default_factory=list)
+    prediction: Prediction | Asked | None = None
+    pinned: bool = False
+    dismissed: bool = False
+    """A resident that was freed by name stays cold until somebody asks for it."""
+    cold_since: float = 0.0
+    retired: bool = False
+    """No longer configured; it goes when its last instance has gone."""
+    failures: int = 0
+    retry_at: float = 0.0
+    last_error: str | None = None
+    last_load_s: float | None = None
+    loads: int = 0
+    evictions: int = 0
+    refused: str | None = None
+    """Why a resident cannot be loaded at present; said once."""
+
+    @property
+    def name(self) -> str:
+        return self.key.partition(":")[0]
+
+    @property
+    def kept(self) -> bool:
+        """Pinned or resident: never evicted for another, never idle."""
+        return self.pinned or self.spec.tier is Tier.RESIDENT
+
+    @property
+    def nested(self) -> bool:
+        """A call of another model waits for it."""
+        return any(waiter.parent is not None for waiter in self.waiters)
+
+    @property
+    def stands(self) -> bool:
+        """A resident is a standing request."""
+        return self.spec.tier is Tier.RESIDENT and not self.dismissed and not self.retired
+
+    @property
+    def wanted_since(self) -> float | None:
+        """Since when somebody waits for it, or it should stand; None if neither."""
+        if self.stands:
+            return min(self.cold_since, self.waiters[0].arrived) if self.waiters else self.cold_since
+        return self.waiters[0].arrived if self.waiters else None
+
+    @property
+    def state(self) -> State:
+        """What a person sees: the newest instance's state."""
+        return self.ended if self.instance is None else self.instance.state
+
+    @property
+    def loading(self) -> bool:
+        return self.state in LOADS

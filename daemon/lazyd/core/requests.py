@@ -1,0 +1,104 @@
+"""Requests for a model: who waits, and until when. The rules (`rules.py`) answer them."""
+
+from __future__ import annotations
+
+from . import leases, unloads
+from .answers import ModelNotFound, ShuttingDown, Timeout
+from .events import Cancel, Get, Load
+from .lifecycle import GONE, LOADS
+from .records import Model, Waiter
+from .world import World
+
+FOREVER = float("inf")
+
+
+def get(world: World, event: Get) -> None:
+    """A lease is wanted. One that was granted before the manager restarted may be claimed again."""
+    lease = world.leases.get(event.lease) if event.lease else None
+    model = wanted(world, event.request, event.model)
+    if model is None:
+        return
+    if lease is not None and lease.instance.model is model and lease.holder == event.holder:
+        world.answer(event.request, leases.granted(lease, cold_start=False, waited_s=0.0))
+        return
+    wait(world, model, event, lease_wanted=True)
+
+
+def load(world: World, event: Load) -> None:
+    """The model is to be ready; no lease is wanted."""
+    model = wanted(world, event.request, event.model)
+    if model is not None:
+        wait(world, model, event, lease_wanted=False)
+
+
+def wanted(world: World, request: int, name: str) -> Model | None:
+    """The model, or None if the request has been refused."""
+    if world.stopping:
+        world.answer(request, ShuttingDown())
+        return None
+    model = world.find(name)
+    if model is None:
+        world.answer(request, ModelNotFound(model=name, nearest=world.nearest(name)))
+    return model
+
+
+def wait(world: World, model: Model, event: Get | Load, *, lease_wanted: bool) -> None:
+    """Joins the model's line; the rules serve it at once if the model is ready."""
+    deadline = event.deadline
+    if deadline is None:
+        widened = world.settings.first_call_timeout_s
+        deadline = FOREVER if widened is None else world.now + widened
+    waiter = Waiter(
+        request=event.request,
+        model=model,
+        arrived=world.now,
+        deadline=deadline,
+        lease_wanted=lease_wanted,
+        holder=event.holder if isinstance(event, Get) else 0,
+        hold_s=event.hold_s if isinstance(event, Get) else 0.0,
+        parent=event.parent if isinstance(event, Get) and event.parent in world.leases else None,
+    )
+    model.dismissed = False
+    model.waiters.append(waiter)
+    world.waiters[waiter.request] = waiter
+    world.touch(model)
+
+
+def watch_deadline(world: World, waiter: Waiter) -> None:
+    """Only a request that really waits needs an alarm."""
+    if waiter.deadline != FOREVER:
+        world.alarms.set_by(("deadline", waiter.request), waiter.deadline)
+
+
+def leave_line(world: World, waiter: Waiter) -> None:
+    """The request is answered, or its client has gone."""
+    world.waiters.pop(waiter.request, None)
+    world.alarms.clear(("deadline", waiter.request))
+    waiter.model.waiters.remove(waiter)
+    world.touch(waiter.model)
+
+
+def deadline_passed(world: World, request: int) -> None:
+    """A request has waited as long as it would (an alarm). The load goes on."""
+    waiter = world.waiters.get(request)
+    if waiter is not None:
+        leave_line(world, waiter)
+        timeout_s = max(0.0, waiter.deadline - waiter.arrived)
+        world.answer(request, Timeout(model=waiter.model.key, phase=phase(waiter.model), timeout_sec=timeout_s))
+
+
+def phase(model: Model) -> str:
+    """What a waiting request waits for."""
+    instance = model.instance
+    if instance is None or instance.state in GONE:
+        return "queued"
+    return instance.phase if instance.state in LOADS else str(instance.state)
+
+
+def cancel(world: World, event: Cancel) -> None:
+    """A client has gone. A load goes on without it; a drain that it asked for does not."""
+    waiter = world.waiters.get(event.request)
+    if waiter is not None:
+        leave_line(world, waiter)
+    if event.request in world.unloads:
+        unloads.end(world, event.request)

@@ -1,0 +1,188 @@
+"""The rules about one model, in the order in which they are applied to it.
+
+After every event each model that was touched is looked at by every rule in `RULES`. A rule
+compares what is with what should be and takes at most one step; a step touches the model again,
+so the rules run until nothing is left to do. Making room concerns all models at once and
+follows after (`room.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from . import leases, lives, requests, room, unloads
+from .answers import Loaded, LoadFailed, ModelNotFound, ShuttingDown
+from .effects import Progress
+from .lifecycle import LOADS, State
+from .records import Instance, Model, Reason
+from .spec import Tier
+from .world import World
+
+
+def must_leave(world: World, model: Model) -> Reason | None:
+    """Why a loaded model has to go, whoever uses it."""
+    instance = model.instance
+    if world.stopping:
+        return Reason.STOPPING
+    if model.retired:
+        return Reason.REMOVED
+    if instance is not None and instance.outdated:
+        return Reason.CHANGED
+    if instance is not None and unloads.names_it(world, instance):
+        return Reason.ASKED
+    return None
+
+
+def send_off(world: World, model: Model) -> None:
+    """What must leave drains until its last call has ended, or leaves at once if it is forced to."""
+    instance = model.instance
+    reason = must_leave(world, model) if instance is not None else None
+    if instance is None or reason is None:
+        return
+    if instance.state in LOADS:
+        lives.unload(world, instance, reason, lives.ABORT_GRACE_S)
+    elif instance.state in (State.READY, State.DRAINING):
+        if unloads.may_end_calls(world, instance):
+            lives.unload(world, instance, reason, grace_s=0.0 if instance.in_flight else lives.GRACE_S)
+        elif instance.leaving is None or not (instance.leaving.finish and instance.leaving.reason is reason):
+            lives.drain(world, instance, reason, finish=True)
+
+
+def let_stay(world: World, model: Model) -> None:
+    """What had to leave, and need not any more, serves again."""
+    instance = model.instance
+    going = instance.leaving if instance is not None else None
+    if instance is not None and going is not None and going.reason in MUST and must_leave(world, model) is None:
+        lives.resume(world, instance)
+
+
+MUST = frozenset({Reason.ASKED, Reason.CHANGED, Reason.REMOVED, Reason.STOPPING})
+
+
+def let_go(world: World, model: Model) -> None:
+    """What has drained unloads, unless somebody came for it in the meantime."""
+    instance = model.instance
+    if instance is None or instance.leaving is None or not instance.leaving.drained:
+        return
+    going = instance.leaving
+    if instance.protected_until > world.now:
+        # A nested lease was granted while the answer was on its way: it comes first.
+        lives.drain_again(world, instance, going)
+    elif going.reason is Reason.IDLE and model.waiters:
+        lives.resume(world, instance)
+    elif going.plan is None:
+        lives.unload(world, instance, going.reason)
+
+
+def turn_away(world: World, model: Model) -> None:
+    """Nobody waits for what cannot come: the daemon stops, the model is gone, or it is paused."""
+    if not model.waiters:
+        return
+    refusal: ShuttingDown | ModelNotFound | LoadFailed
+    if world.stopping:
+        refusal = ShuttingDown()
+    elif model.retired:
+        refusal = ModelNotFound(model=model.key, nearest=world.nearest(model.key))
+    elif model.retry_at > world.now:
+        reason = model.last_error or "unknown"
+        refusal = LoadFailed(model=model.key, reason=reason, retry_after_sec=model.retry_at - world.now)
+    else:
+        return
+    for waiter in list(model.waiters):
+        requests.leave_line(world, waiter)
+        world.answer(waiter.request, refusal)
+
+
+def serve(world: World, model: Model) -> None:
+    """A ready model answers all who wait for it; a nested request may enter a draining one."""
+    instance = model.instance
+    if instance is None or not model.waiters:
+        return
+    if instance.state is State.DRAINING and instance.leaving is not None:
+        if instance.leaving.reason is Reason.IDLE:
+            lives.resume(world, instance)
+        elif model.nested and instance.leaving.plan is not None and not finishes(instance):
+            room.abandon(world, instance.leaving.plan)
+    for waiter in list(model.waiters):
+        if instance.state is State.READY or (waiter.parent is not None and finishes(instance)):
+            cold_start = waiter.arrived < instance.ready_since
+            requests.leave_line(world, waiter)
+            if waiter.lease_wanted:
+                leases.grant(world, instance, waiter, cold_start=cold_start)
+            else:
+                instance.last_used = world.now
+                world.answer(waiter.request, Loaded(state=str(instance.state), load_s=instance.load_s))
+
+
+def finishes(instance: Instance) -> bool:
+    """It finishes its calls, and has not yet said that it has."""
+    going = instance.leaving
+    return going is not None and going.finish and not going.drained
+
+
+def want(world: World, model: Model) -> None:
+    """A model is in the line for room while somebody waits for it and it has no life to wait for."""
+    instance = model.instance
+    comes = instance is not None and not (instance.state is State.UNLOADING and instance.worker.stopping)
+    if model.wanted_since is not None and not comes and not model.retired and not world.stopping:
+        world.wanting[model.key] = model
+    else:
+        world.wanting.pop(model.key, None)
+    for waiter in model.waiters:
+        requests.watch_deadline(world, waiter)
+
+
+def retire_if_idle(world: World, model: Model) -> None:
+    """A transient model leaves when its last lease has ended, any other when its idle time is over."""
+    instance = model.instance
+    if instance is None or instance.state is not State.READY or model.waiters:
+        return
+    until = idle_until(instance)
+    if until is None:
+        return
+    if until <= world.now:
+        lives.drain(world, instance, Reason.IDLE, finish=False)
+    elif until < float("inf"):
+        world.alarms.set_by(("idle", instance.worker.id, model.key), until)
+
+
+def idle_until(instance: Instance) -> float | None:
+    """When an idle model has been idle long enough; None: never."""
+    model = instance.model
+    if model.kept:
+        return None
+    if model.spec.tier is Tier.TRANSIENT and instance.served and not instance.leases:
+        return instance.last_used
+    if model.spec.idle_timeout_s is None:
+        return None
+    return max(instance.last_used + model.spec.idle_timeout_s, instance.protected_until)
+
+
+def forget_retired(world: World, model: Model) -> None:
+    """A model that is no longer configured is forgotten when its last life has ended."""
+    if model.retired and model.instance is None and world.models.get(model.key) is model:
+        del world.models[model.key]
+
+
+def tell_progress(world: World, instance: Instance) -> None:
+    """News of a load, for those who wait for it."""
+    for waiter in instance.model.waiters:
+        news = Progress(
+            request=waiter.request,
+            state=str(instance.state),
+            phase=instance.phase,
+            fraction=instance.fraction,
+        )
+        world.emit(news)
+
+
+RULES: tuple[Callable[[World, Model], None], ...] = (
+    send_off,
+    let_stay,
+    let_go,
+    turn_away,
+    serve,
+    want,
+    retire_if_idle,
+    forget_retired,
+)

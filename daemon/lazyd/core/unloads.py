@@ -1,0 +1,118 @@
+"""Requests to free models. A model named is freed even if pinned or resident; `all` and `idle`
+leave those alone unless forced. What is busy drains until the deadline and then serves again;
+only force and a stop end calls. Freeing what is cold is fine.
+"""
+
+from __future__ import annotations
+
+from . import requests
+from .answers import Busy, Cancelled, ModelNotFound, Timeout, Unloaded
+from .events import Unload
+from .lifecycle import GONE, LOADS, State
+from .records import Instance, Model
+from .world import UnloadWish, World
+
+
+def unload(world: World, event: Unload) -> None:
+    """Models are to be freed. The rules make them leave; `freed` and `deadline_passed` answer it."""
+    models = chosen(world, event)
+    if isinstance(models, ModelNotFound):
+        world.answer(event.request, models)
+        return
+    wish = UnloadWish(request=event.request, deadline=event.deadline, force=event.force, pending={})
+    for model in models:
+        forget_failures(world, model)
+        model.dismissed = True
+        instance = model.instance
+        if instance is None or instance.state in LOADS:
+            cancel_waiters(world, model)
+        if instance is not None:
+            wish.pending[model.key] = instance
+            world.touch(model)
+    world.unloads[wish.request] = wish
+    world.alarms.set(("unload", wish.request), wish.deadline)
+    freed(world)
+
+
+def cancel_waiters(world: World, model: Model) -> None:
+    """An unload ends a load; those who wait for it are told."""
+    for waiter in list(model.waiters):
+        requests.leave_line(world, waiter)
+        world.answer(waiter.request, Cancelled(model=model.key))
+
+
+def chosen(world: World, event: Unload) -> list[Model] | ModelNotFound:
+    """The models that an `Unload` means."""
+    if event.models:
+        named: dict[str, Model] = {}
+        for name in event.models:
+            members = [model for model in world.models.values() if model.spec.is_family and model.spec.key == name]
+            model = None if members else world.find(name)
+            if model is not None:
+                members = [model]
+            elif not members and name not in world.config.models:
+                return ModelNotFound(model=name, nearest=world.nearest(name))
+            named.update((member.key, member) for member in members)
+        return list(named.values())
+    instances = [i for m in world.models.values() if (i := m.instance) is not None and (event.force or not m.kept)]
+    if event.all:
+        return [instance.model for instance in instances]
+    return [instance.model for instance in instances if is_idle(world, instance)]
+
+
+def is_idle(world: World, instance: Instance) -> bool:
+    """Ready, and nothing protects it."""
+    return instance.state is State.READY and instance.protected_until <= world.now and not instance.model.waiters
+
+
+def forget_failures(world: World, model: Model) -> None:
+    """A person who frees a failed model wants it to be tried again."""
+    model.failures = 0
+    model.retry_at = 0.0
+    model.ended = State.COLD
+    world.alarms.clear(("retry", model.key))
+
+
+def freed(world: World) -> None:
+    """Answers every `Unload` whose models have all gone."""
+    for wish in list(world.unloads.values()):
+        for key, instance in list(wish.pending.items()):
+            if instance.state in GONE:
+                del wish.pending[key]
+                wish.unloaded.append(key)
+        if not wish.pending:
+            end(world, wish.request)
+            world.answer(wish.request, Unloaded(unloaded=tuple(wish.unloaded)))
+
+
+def deadline_passed(world: World, request: int) -> None:
+    """What is still busy serves on, and the request is answered `Busy` (an alarm)."""
+    wish = world.unloads.get(request)
+    if wish is None:
+        return
+    busy = [instance for instance in wish.pending.values() if instance.in_flight]
+    end(world, request)
+    if busy:
+        world.answer(request, Busy(model=busy[0].model.key, in_flight=busy[0].in_flight))
+    else:
+        left = next(iter(wish.pending.values()))
+        world.answer(request, Timeout(model=left.model.key, phase=str(left.state), timeout_sec=0.0))
+
+
+def end(world: World, request: int) -> None:
+    wish = world.unloads.pop(request)
+    world.alarms.clear(("unload", request))
+    for instance in wish.pending.values():
+        world.touch(instance.model)
+
+
+def names_it(world: World, instance: Instance) -> bool:
+    """Whether an `Unload` under way means this instance."""
+    return any(wish.pending.get(instance.model.key) is instance for wish in world.unloads.values())
+
+
+def may_end_calls(world: World, instance: Instance) -> bool:
+    """Whether its calls may be ended: by force, or because the time for a stop is over."""
+    if world.stop_deadline is not None and world.now >= world.stop_deadline:
+        return True
+    return any(wish.force and wish.pending.get(instance.model.key) is instance for wish in world.unloads.values())

@@ -1,0 +1,145 @@
+"""All that the core knows, and the few ways in which any rule may change it.
+
+Rules are functions over a `World`. They change records through the primitives here, so that
+every step of a life goes through the table, every answer is given once, and every effect
+leaves in the order in which it was decided.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from . import names
+from .alarms import Alarms
+from .answers import Outcome, WorkerDied
+from .effects import Answer, Effect, Note
+from .ledger import Ledger
+from .lifecycle import State, step
+from .records import Instance, Lease, Model, Plan, Waiter, Worker
+from .spec import Config, ModelSpec, Settings
+
+MAX_MEMBERS_AT_REST = 1000
+"""Members of families that nobody wants are forgotten beyond this number, the oldest first."""
+
+
+@dataclass(slots=True, eq=False)
+class UnloadWish:
+    """An `Unload` request under way."""
+
+    request: int
+    deadline: float
+    force: bool
+    pending: dict[str, Instance]
+    """By model key: what is not gone yet."""
+    unloaded: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class World:
+    new_id: Callable[[], str]
+    now: float = 0.0
+    config: Config = field(default_factory=Config)
+    host_found: bool = False
+    stop_deadline: float | None = None
+    """Set once a stop was asked for."""
+    models: dict[str, Model] = field(default_factory=dict)
+    workers: dict[str, Worker] = field(default_factory=dict)
+    leases: dict[str, Lease] = field(default_factory=dict)
+    waiters: dict[int, Waiter] = field(default_factory=dict)
+    unloads: dict[int, UnloadWish] = field(default_factory=dict)
+    wanting: dict[str, Model] = field(default_factory=dict)
+    """Models that somebody waits for and that have to be loaded."""
+    plans: dict[str, Plan] = field(default_factory=dict)
+    """Room being made, by the key of the model that it is made for."""
+    touched: dict[str, Model] = field(default_factory=dict)
+    """Models about which something has changed, for the rules to look at."""
+    obituaries: dict[str, WorkerDied] = field(default_factory=dict)
+    """Why a lease ended, for clients that ask after an unexpected end of file."""
+    ledger: Ledger = field(default_factory=Ledger)
+    alarms: Alarms = field(default_factory=Alarms)
+    out: list[Effect] = field(default_factory=list)
+    resolved: dict[str, Model] = field(default_factory=dict)
+    """Names as they were asked for, looked up once."""
+    drains: int = 0
+
+    @property
+    def settings(self) -> Settings:
+        return self.config.settings
+
+    @property
+    def stopping(self) -> bool:
+        return self.stop_deadline is not None
+
+    def emit(self, effect: Effect) -> None:
+        self.out.append(effect)
+
+    def answer(self, request: int, outcome: Outcome) -> None:
+        self.out.append(Answer(request=request, outcome=outcome))
+
+    def touch(self, model: Model) -> None:
+        self.touched[model.key] = model
+
+    def note(self, kind: str, model: Model | None = None, reason: str | None = None, **data: Any) -> None:
+        self.out.append(Note(kind=kind, model=model.key if model else None, reason=reason, data=data))
+
+    def enter(self, instance: Instance, state: State, reason: str | None = None) -> None:
+        """A step in the life of an instance, by the table."""
+        instance.state = step(instance.state, state)
+        instance.since = self.now
+        self.note(str(state), instance.model, reason)
+        self.touch(instance.model)
+
+    def find(self, name: str) -> Model | None:
+        """The model that a name means; a family's member comes into being when it is first asked for."""
+        model = self.resolved.get(name)
+        if model is not None:
+            return model
+        found = names.resolve(name, self.config.models, self.config.aliases)
+        if found is None:
+            return None
+        key, spec = found
+        model = self.models.get(key)
+        if model is None:
+            self.forget_members_at_rest()
+            model = self.models[key] = Model(key=key, spec=spec, identity=spec.identity)
+        self.resolved[name] = model
+        return model
+
+    def nearest(self, name: str) -> str | None:
+        return names.nearest(name, (*self.config.models, *self.config.aliases))
+
+    def forget_members_at_rest(self) -> None:
+        """Names of members come from outside: what nobody wants is not kept without bound."""
+        if len(self.models) < len(self.config.models) + MAX_MEMBERS_AT_REST:
+            return
+        at_rest = [m.key for m in self.models.values() if m.spec.is_family and is_at_rest(m)]
+        for key in at_rest[: MAX_MEMBERS_AT_REST // 10 + 1]:
+            del self.models[key]
+        self.resolved.clear()
+
+    def instance(self, worker_id: str, key: str) -> Instance | None:
+        worker = self.workers.get(worker_id)
+        return worker.instances.get(key) if worker else None
+
+    def family_worker(self, spec: ModelSpec) -> Worker | None:
+        """The worker that a family's next member can join."""
+        for worker in self.workers.values():
+            if worker.spec.key == spec.key and worker.identity == spec.identity and not worker.stopping:
+                return worker
+        return None
+
+    def instances(self) -> Iterable[Instance]:
+        for worker in self.workers.values():
+            yield from worker.instances.values()
+
+    def __repr__(self) -> str:
+        devices = " ".join(f"{d.name}:{d.booked_bytes}/{d.limit_bytes}" for d in self.ledger.devices.values())
+        wanting = " ".join(f"{m.key}({len(m.waiters)})" for m in self.wanting.values())
+        return f"<World t={self.now:.3f} {devices} | wanting: {wanting or '-'} | {list(self.workers.values())}>"
+
+
+def is_at_rest(model: Model) -> bool:
+    """Nothing is in memory, nobody waits, nothing about it needs remembering."""
+    return model.instance is None and not model.waiters and not model.failures and not model.pinned and not model.stands
