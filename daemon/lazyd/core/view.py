@@ -1,0 +1,301 @@
+"""What is shown of the core: plain structs in the shapes of `io.lazyd.varlink`.
+
+Looking changes nothing: no function here touches a record, loads, wakes or refreshes anything.
+Models that nobody has asked for have no record, and are shown from their spec alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from .core import Core
+from .ledger import SLOTS
+from .ledger import Device as LedgerDevice
+from .lifecycle import LOADS, SERVES, State
+from .names import resolve, split
+from .records import Instance, Prediction
+from .records import Model as ModelRecord
+from .records import Worker as WorkerRecord
+from .spec import ModelSpec
+from .world import World
+
+
+class Shown(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """Base of what is shown; absent optional fields are left out."""
+
+
+class Device(Shown, frozen=True):
+    name: str
+    kind: str
+    total_bytes: int
+    budget_bytes: int
+    margin_bytes: int
+    booked_bytes: int
+    foreign_bytes: int
+    quarantined_bytes: int
+    free_bytes: int
+
+
+class Worker(Shown, frozen=True):
+    id: str
+    pid: int
+    devices: list[str]
+    booked_bytes: dict[str, int]
+    measured_bytes: dict[str, int]
+    in_flight: int
+    uptime_sec: float
+
+
+class Model(Shown, frozen=True, kw_only=True):
+    name: str
+    version: str
+    aliases: list[str]
+    runtime: str
+    tier: str
+    state: str
+    residency: str
+    warmup: str
+    pinned: bool
+    source: str
+    family: str | None = None
+    workers: list[Worker]
+    booked_bytes: dict[str, int]
+    measured_bytes: dict[str, int]
+    cached_fraction: float | None = None
+    leases: int
+    in_flight: int
+    waiting: int
+    idle_sec: float | None = None
+    idle_timeout_sec: float | None = None
+    loads: int
+    evictions: int
+    last_load_sec: float | None = None
+    expected_load_sec: float | None = None
+    expected_use: float | None = None
+    retry_after_sec: float | None = None
+    last_error: str | None = None
+
+
+class ModelCounts(msgspec.Struct, frozen=True, kw_only=True):
+    """What is counted per model, for metrics."""
+
+    state: str
+    loads: int
+    evictions: int
+    leases: int
+    in_flight: int
+    waiting: int
+    last_load_s: float | None
+
+
+def devices(core: Core) -> list[Device]:
+    """Every device of the machine; a family's places are not one."""
+    return [show_device(device) for device in core.world.ledger.devices.values() if device.kind != SLOTS]
+
+
+def show_device(device: LedgerDevice) -> Device:
+    return Device(
+        name=device.name,
+        kind=device.kind,
+        total_bytes=device.total_bytes,
+        budget_bytes=device.budget_bytes,
+        margin_bytes=device.margin_bytes,
+        booked_bytes=device.booked_bytes,
+        foreign_bytes=device.foreign_bytes,
+        quarantined_bytes=0,
+        free_bytes=max(0, device.free_bytes),
+    )
+
+
+def models(core: Core, now: float) -> list[Model]:
+    """Every configured model, and the members of families that have been asked for."""
+    world = core.world
+    aliases = aliases_by_model(world)
+    records = world.models
+    shown = [
+        show_cold(spec, aliases.get(spec.key, []))
+        if (record := records.get(spec.key)) is None
+        else show_model(world, record, aliases.get(spec.key, []), now)
+        for spec in world.config.models.values()
+        if not spec.is_family
+    ]
+    members = [record for key, record in records.items() if key not in world.config.models]
+    return shown + [show_model(world, record, aliases.get(record.key, []), now) for record in members]
+
+
+def model(core: Core, name: str, now: float) -> Model | None:
+    """One model, or None if the name means none. A family's member that nobody asked for is cold."""
+    world = core.world
+    key, spec = key_and_spec(world, name) or ("", None)
+    if spec is None:
+        return None
+    record = world.models.get(key)
+    names = aliases_by_model(world).get(key, [])
+    return show_cold(spec, names, key) if record is None else show_model(world, record, names, now)
+
+
+def key_and_spec(world: World, name: str) -> tuple[str, ModelSpec] | None:
+    """Which model a name means, without bringing one into being."""
+    return resolve(name, world.config.models, world.config.aliases)
+
+
+def aliases_by_model(world: World) -> Mapping[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for alias in world.config.aliases:
+        target = key_and_spec(world, alias)
+        if target is not None:
+            found.setdefault(target[0], []).append(alias)
+    return found
+
+
+def show_cold(spec: ModelSpec, aliases: list[str], key: str = "") -> Model:
+    """A model that nobody has asked for yet."""
+    name, version = split(key or spec.key)
+    return Model(
+        name=name,
+        version=version,
+        aliases=aliases,
+        runtime=spec.runtime,
+        tier=str(spec.tier),
+        state="cold",
+        residency="cold",
+        warmup="none",
+        pinned=spec.pin,
+        source=spec.source,
+        family=spec.key if spec.is_family else None,
+        workers=[],
+        booked_bytes={},
+        measured_bytes={},
+        leases=0,
+        in_flight=0,
+        waiting=0,
+        idle_timeout_sec=spec.idle_timeout_s,
+        loads=0,
+        evictions=0,
+    )
+
+
+def show_model(world: World, record: ModelRecord, aliases: list[str], now: float) -> Model:
+    """A model as its newest instance is; all workers that still hold something of it are listed."""
+    spec = record.spec
+    instance = record.instance
+    name, version = split(record.key)
+    workers = [worker for worker in world.workers.values() if record.key in worker.instances]
+    state = record.state
+    return Model(
+        name=name,
+        version=version,
+        aliases=aliases,
+        runtime=spec.runtime,
+        tier=str(spec.tier),
+        state=str(state),
+        residency="hot" if state in SERVES else "cold",
+        warmup="none",
+        pinned=record.pinned,
+        source=spec.source,
+        family=spec.key if spec.is_family else None,
+        workers=[show_worker(world, worker, now) for worker in workers],
+        booked_bytes=add_up([world.ledger.held(worker.id) for worker in workers]),
+        measured_bytes=add_up([worker.measured_bytes for worker in workers]),
+        leases=len(instance.leases) if instance else 0,
+        in_flight=instance.in_flight if instance else 0,
+        waiting=len(record.waiters),
+        idle_sec=idle_s(instance, now),
+        idle_timeout_sec=None if record.kept else spec.idle_timeout_s,
+        loads=record.loads,
+        evictions=record.evictions,
+        last_load_sec=record.last_load_s,
+        expected_load_sec=record.last_load_s,
+        retry_after_sec=record.retry_at - now if record.retry_at > now else None,
+        last_error=record.last_error,
+    )
+
+
+def show_worker(world: World, worker: WorkerRecord, now: float) -> Worker:
+    booked = dict(world.ledger.held(worker.id))
+    return Worker(
+        id=worker.id,
+        pid=worker.pid or 0,
+        devices=list(booked),
+        booked_bytes=booked,
+        measured_bytes=dict(worker.measured_bytes),
+        in_flight=sum(instance.in_flight for instance in worker.instances.values()),
+        uptime_sec=now - worker.started,
+    )
+
+
+def idle_s(instance: Instance | None, now: float) -> float | None:
+    """For how long a ready model has not been used."""
+    if instance is None or instance.state is not State.READY or instance.in_flight:
+        return None
+    return max(0.0, now - instance.last_used)
+
+
+def add_up(parts: list[dict[str, int]]) -> dict[str, int]:
+    total: dict[str, int] = {}
+    for part in parts:
+        for name, n in part.items():
+            total[name] = total.get(name, 0) + n
+    return total
+
+
+def health(core: Core) -> dict[str, str]:
+    """Per model, in the words of the services that lazyd replaces: loaded, loading, pending or failed."""
+    return {key: health_word(core.world, key) for key in known(core.world)}
+
+
+def health_word(world: World, key: str) -> str:
+    record = world.models.get(key)
+    if record is None:
+        return "pending"
+    if record.state in SERVES:
+        return "loaded"
+    if record.state in LOADS or record.waiters:
+        return "loading"
+    return "failed" if record.state is State.FAILED else "pending"
+
+
+def known(world: World) -> list[str]:
+    """All models that are shown."""
+    configured = [spec.key for spec in world.config.models.values() if not spec.is_family]
+    return configured + [key for key in world.models if key not in world.config.models]
+
+
+def residents_ready(core: Core) -> bool:
+    """Whether all that should stand does."""
+    return all(model.state in SERVES for model in core.world.models.values() if model.stands)
+
+
+def prediction(core: Core, key: str) -> dict[str, object]:
+    """What the last prediction said, while it is in force."""
+    record = core.world.models.get(key)
+    found = record.prediction if record is not None else None
+    return {"bytes": found.bytes_by_kind, "source": found.source} if isinstance(found, Prediction) else {}
+
+
+def in_use(core: Core) -> dict[str, int]:
+    """Calls in flight by model: what a stop or an unload waits for."""
+    return {instance.model.key: instance.in_flight for instance in core.world.instances() if instance.in_flight}
+
+
+def counts(core: Core) -> dict[str, ModelCounts]:
+    """Counters of every model that was ever asked for."""
+    return {
+        key: ModelCounts(
+            state=str(record.state),
+            loads=record.loads,
+            evictions=record.evictions,
+            leases=len(record.instance.leases) if record.instance else 0,
+            in_flight=record.instance.in_flight if record.instance else 0,
+            waiting=len(record.waiters),
+            last_load_s=record.last_load_s,
+        )
+        for key, record in core.world.models.items()
+    }
+
+
+def is_empty(core: Core) -> bool:
+    """No process is left."""
+    return not core.world.workers
