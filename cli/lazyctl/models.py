@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from .devices import WIDE
 from .table import Cell, Column, lines
-from .terminal import Look, one_line, shorten
+from .terminal import Look, cells, one_line, shorten, wrapped
 from .units import about, duration, size
 
+WIDE = 120
+"""From this many columns on there is room for more than the essential."""
 _STATES = {
     "ready": "green",
     "loading": "cyan",
@@ -22,7 +23,7 @@ _STATES = {
     "parked": "blue",
 }
 _RESIDENCIES = {"hot": "green", "warm": "yellow", "cold": "dim"}
-_NOTHING = Cell("-", "dim")
+_NOTHING = Cell("")
 
 
 def full_name(model: dict[str, Any]) -> str:
@@ -79,7 +80,7 @@ def _row(model: dict[str, Any], wide: bool) -> list[Cell]:
         took = model.get("lastLoadSec")
         row += [
             _NOTHING if took is None else Cell(duration(took)),
-            Cell(",".join(sorted(model["bookedBytes"])) or "-"),
+            Cell(",".join(sorted(model["bookedBytes"]))),
             Cell(model["tier"]),
             Cell(model["runtime"]),
         ]
@@ -143,13 +144,16 @@ def detail_lines(model: dict[str, Any], look: Look) -> list[str]:
     return pair_lines([(name, value) for name, value in facts if value], look)
 
 
-def pair_lines(facts: Sequence[tuple[str, str]], look: Look) -> list[str]:
-    """Names and values below each other, each on one line."""
-    width = max((len(name) for name, _ in facts), default=0)
-    room = look.width - width - 4
-    return [
-        f"  {look.paint(name.ljust(width), 'dim')}  {shorten(one_line(value), room, look)}" for name, value in facts
-    ]
+def pair_lines(facts: Sequence[tuple[str, str]], look: Look, lines_each: int | None = None) -> list[str]:
+    """Names and values below each other; a long value takes several lines, `lines_each` at most."""
+    width = max((cells(name) for name, _ in facts), default=0)
+    room = max(look.width - width - 4, 20)
+    drawn = []
+    for name, value in facts:
+        pieces = wrapped(one_line(value), room, look, lines_each)
+        drawn.append(f"  {look.paint(name.ljust(width), 'dim')}  {pieces[0]}")
+        drawn += [" " * (width + 4) + piece for piece in pieces[1:]]
+    return drawn
 
 
 def _worker(worker: dict[str, Any]) -> str:

@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from .terminal import one_line
 
@@ -23,7 +23,7 @@ class LoadBar:
             TextColumn("{task.fields[model]}", style="bold", markup=False),
             TextColumn("{task.description}", markup=False),
             BarColumn(),
-            TaskProgressColumn(),
+            TextColumn("{task.fields[percent]}"),
             TimeElapsedColumn(),
             console=Console(stderr=True),
             transient=True,
@@ -32,7 +32,7 @@ class LoadBar:
     def __enter__(self) -> LoadBar:
         self._bar.start()
         # Without a total the bar pulses: something is under way, nobody knows how far.
-        self._task = self._bar.add_task("waiting", total=None, model=one_line(self._model))
+        self._task = self._bar.add_task("waiting", total=None, model=one_line(self._model), percent="")
         return self
 
     def __exit__(self, _: type[BaseException] | None, __: BaseException | None, ___: TracebackType | None) -> None:
@@ -46,4 +46,5 @@ class LoadBar:
             description=one_line(step.get("phase") or step["state"]),
             total=None if fraction is None else 1.0,
             completed=fraction or 0.0,
+            percent="" if fraction is None else f"{fraction:4.0%}",
         )

@@ -11,7 +11,7 @@ import os
 import click
 from click.shell_completion import BashComplete, add_completion_class, get_completion_class, split_arg_string
 
-from .main import COMPLETING
+from .program import COMPLETING
 
 
 @add_completion_class

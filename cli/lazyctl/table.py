@@ -33,7 +33,7 @@ class Column(NamedTuple):
 
 def lines(columns: Sequence[Column], rows: Sequence[Sequence[Cell]], look: Look) -> list[str]:
     """The table, heading first; no line is wider than `look.width` as long as one column gives way."""
-    shown = [[cell._replace(text=one_line(cell.text)) for cell in row] for row in rows]
+    shown = [[cell if cell.drawn else cell._replace(text=one_line(cell.text)) for cell in row] for row in rows]
     widths = [
         max([cells(column.title), *(cells(row[index].text) for row in shown)]) for index, column in enumerate(columns)
     ]

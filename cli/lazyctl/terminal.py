@@ -9,8 +9,7 @@ from __future__ import annotations
 import os
 import re
 import unicodedata
-from dataclasses import dataclass
-from typing import IO
+from typing import IO, NamedTuple
 
 DEFAULT_WIDTH = 80
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]+")
@@ -26,8 +25,7 @@ _SGR = {
 }
 
 
-@dataclass(frozen=True)
-class Look:
+class Look(NamedTuple):
     """How to write to one stream."""
 
     width: int = DEFAULT_WIDTH
@@ -94,11 +92,26 @@ def shorten(text: str, width: int, look: Look) -> str:
     """`text` in at most `width` columns, with an ellipsis where something is missing."""
     if cells(text) <= width:
         return text
-    mark = "…" if look.unicode else "~"
-    kept, used = [], 1
-    for character in text:
+    return text[: _fitting(text, width - 1)] + ("…" if look.unicode else "~")
+
+
+def wrapped(text: str, width: int, look: Look, most: int | None = None) -> list[str]:
+    """`text` in lines of at most `width` columns, broken between words; the last of `most` is shortened."""
+    lines: list[str] = []
+    while cells(text) > width and (most is None or len(lines) < most - 1):
+        cut = max(_fitting(text, width), 1)
+        space = text.rfind(" ", 1, cut + 1)
+        cut = space if space > 0 else cut
+        lines.append(text[:cut].rstrip())
+        text = text[cut:].lstrip()
+    return [*lines, shorten(text, width, look)]
+
+
+def _fitting(text: str, width: int) -> int:
+    """How many characters of `text` fit into `width` columns."""
+    used = 0
+    for index, character in enumerate(text):
         used += _cells_of(character)
         if used > width:
-            break
-        kept.append(character)
-    return "".join(kept) + mark
+            return index
+    return len(text)

@@ -39,7 +39,7 @@ def show(session: Session, model: str) -> None:
     for key, title in _SECTIONS:
         facts = [(name, in_words(name, value)) for name, value in _flat(reply[key])]
         if facts:
-            lines += ["", look.paint(title, "bold"), *pair_lines(facts, look)]
+            lines += ["", look.paint(title, "bold"), *pair_lines(facts, look, lines_each=2)]
     session.say(*lines)
 
 

@@ -1,0 +1,117 @@
+"""Replies as the daemon gives them; `test_samples` holds them against the interface file."""
+
+from __future__ import annotations
+
+from typing import Any
+
+MIB = 2**20
+GIB = 2**30
+
+
+def model(name: str = "gemma", **fields: Any) -> dict[str, Any]:
+    """A cold model, but for `fields`."""
+    return {
+        "name": name,
+        "version": "",
+        "aliases": [],
+        "runtime": "llama_cpp",
+        "tier": "on-demand",
+        "state": "cold",
+        "residency": "cold",
+        "warmup": "none",
+        "pinned": False,
+        "source": "/etc/lazyd/lazyd.toml",
+        "workers": [],
+        "bookedBytes": {},
+        "measuredBytes": {},
+        "leases": 0,
+        "inFlight": 0,
+        "waiting": 0,
+        "idleTimeoutSec": 600.0,
+        "loads": 0,
+        "evictions": 0,
+        **fields,
+    }
+
+
+def hot(name: str = "gemma", **fields: Any) -> dict[str, Any]:
+    """A model that serves, idle for two minutes of ten."""
+    given = {
+        "state": "ready",
+        "residency": "hot",
+        "workers": [worker()],
+        "bookedBytes": {"ram": 450 * MIB},
+        "measuredBytes": {"ram": 412 * MIB},
+        "cachedFraction": 1.0,
+        "idleSec": 120.0,
+        "loads": 3,
+        "lastLoadSec": 0.61,
+        **fields,
+    }
+    return model(name, **given)
+
+
+def worker(**fields: Any) -> dict[str, Any]:
+    return {
+        "id": "w7",
+        "pid": 4712,
+        "devices": ["ram"],
+        "bookedBytes": {"ram": 450 * MIB},
+        "measuredBytes": {"ram": 412 * MIB},
+        "inFlight": 0,
+        "uptimeSec": 754.0,
+        **fields,
+    }
+
+
+def device(name: str = "ram", **fields: Any) -> dict[str, Any]:
+    """16 GiB, of which lazyd may use 12.8: 3.2 booked, 4 used by others, 5.6 free."""
+    return {
+        "name": name,
+        "kind": "host" if name == "ram" else "cuda",
+        "totalBytes": 16 * GIB,
+        "budgetBytes": 128 * GIB // 10,
+        "marginBytes": 0,
+        "bookedBytes": 32 * GIB // 10,
+        "foreignBytes": 4 * GIB,
+        "quarantinedBytes": 0,
+        "freeBytes": 88 * GIB // 10,
+        **fields,
+    }
+
+
+def status(*models: dict[str, Any], **fields: Any) -> dict[str, Any]:
+    return {
+        "schema": 1,
+        "daemon": {"version": "0.1.0", "pid": 4711, "uptimeSec": 11520.0, "state": "running"},
+        "devices": [device()],
+        "models": list(models),
+        "reservations": [],
+        **fields,
+    }
+
+
+def reservation(**fields: Any) -> dict[str, Any]:
+    return {"id": "r1", "device": "gpu0", "bytes": 8 * GIB, "pid": 99, "command": "train.py", **fields}
+
+
+def health(**models: str) -> dict[str, Any]:
+    return {"status": "ready", "live": True, "ready": True, "models": models}
+
+
+def describe() -> dict[str, Any]:
+    return {
+        "model": model(),
+        "spec": {
+            "runtime": "llama_cpp",
+            "path": "/models/gemma.gguf",
+            "idle_timeout_s": 300.0,
+            "options": {"n_ctx": 4096},
+        },
+        "metadata": {"general.architecture": "gemma3", "tokenizer.chat_template": "{{ bos_token }}\n" * 200},
+        "prediction": {"ram_bytes": 450 * MIB, "source": "file size"},
+    }
+
+
+def event(kind: str = "ready", **fields: Any) -> dict[str, Any]:
+    return {"seq": 1, "time": 1767225600.0, "kind": kind, "model": "gemma", "data": {}, "dropped": 0, **fields}

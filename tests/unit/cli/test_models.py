@@ -1,0 +1,92 @@
+"""Models as a table."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lazyctl.models import detail_lines, in_order, model_lines
+from lazyctl.terminal import Look, cells
+
+from .samples import MIB, hot, model, worker
+
+
+def columns(one: dict[str, Any], width: int = 80) -> list[str]:
+    """The words of the model's line."""
+    return model_lines([one], Look(width=width))[1].split()
+
+
+def test_a_hot_model_shows_what_it_holds_and_when_it_leaves() -> None:
+    assert columns(hot()) == ["gemma", "ready", "hot", "412", "MiB", "2", "min", "in", "8", "min", "3"]
+
+
+def test_a_cold_model_shows_nothing_but_that() -> None:
+    assert columns(model()) == ["gemma", "cold"]
+
+
+def test_a_model_is_named_with_its_version() -> None:
+    assert columns(model("ocr", version="3"))[0] == "ocr:3"
+
+
+@pytest.mark.parametrize(
+    ("fields", "shown"),
+    [
+        ({"idleSec": 599.9}, "now"),
+        ({"idleSec": 30.0}, "in 10 min"),
+        ({"idleTimeoutSec": None}, "never"),
+        ({"pinned": True}, "pinned"),
+        ({"tier": "resident"}, "resident"),
+        ({"inFlight": 1}, "in use"),
+        ({"tier": "transient", "leases": 1}, "after use"),
+        ({"state": "failed", "residency": "cold", "retryAfterSec": 16.2}, "retry 16 s"),
+        ({"state": "failed", "residency": "cold"}, "retry now"),
+    ],
+)
+def test_the_table_says_when_a_model_leaves_or_why_it_does_not(fields: dict[str, Any], shown: str) -> None:
+    assert f"  {shown}  " in model_lines([hot(**fields)], Look())[1]
+
+
+def test_calls_in_flight_and_waiting_are_counted() -> None:
+    assert "2/5" in columns(hot(inFlight=2, waiting=5))
+
+
+def test_a_loading_model_shows_what_is_booked_for_it() -> None:
+    loading = model(state="loading", bookedBytes={"gpu0": 700 * MIB}, waiting=4)
+    assert columns(loading) == ["gemma", "loading", "cold", "700", "MiB", "0/4"]
+
+
+def test_under_a_failed_model_stands_why() -> None:
+    lines = model_lines([model(state="failed", lastError="the file\nis truncated"), model("other")], Look())
+    assert lines[2] == "  the file is truncated"
+    assert lines[3].startswith("other")
+
+
+def test_what_is_in_memory_comes_first() -> None:
+    models = [model("a"), hot("z"), model("b"), model("c", waiting=1)]
+    assert [one["name"] for one in in_order(models)] == ["c", "z", "a", "b"]
+
+
+@pytest.mark.parametrize("width", [80, 119, 120, 200])
+def test_every_line_fits(width: int) -> None:
+    models = [
+        hot("strategy/momentum-with-a-very-long-name", version="2026.12", inFlight=12, waiting=345, loads=12345),
+        model("语音模型" * 20, state="unloading", bookedBytes={"gpu0": 1, "gpu1": 1}, runtime="torchscript"),
+        model("x", state="failed", lastError="because " * 50, retryAfterSec=299.0),
+        hot(tier="transient", leases=1, idleSec=86400.0, measuredBytes={"ram": 999 * MIB}),
+    ]
+    assert max(cells(line) for line in model_lines(models, Look(width=width))) <= width
+
+
+def test_a_wide_terminal_shows_more() -> None:
+    assert columns(hot(), width=120)[-4:] == ["s", "ram", "on-demand", "llama_cpp"]
+
+
+def test_details_name_the_worker_and_the_whole_error() -> None:
+    error = "the file is truncated: 1.2 GiB of 4.1 GiB are there; download it again, then ask once more"
+    lines = detail_lines(hot(aliases=["reader"], lastError=error, workers=[worker(inFlight=1)]), Look())
+    text = "\n".join(lines)
+    assert "pid 4712, up 12 min 34 s, 412 MiB of ram, 1 in flight" in text
+    assert "reader" in text
+    assert error in " ".join(text.split())
+    assert max(map(cells, lines)) <= 80
