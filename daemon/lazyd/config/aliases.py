@@ -8,6 +8,9 @@ from .kinds import described
 from .names import split_key
 from .problems import Fault, Report, Wrong, nearest, quoted
 
+_HINTS = 20
+"""Beyond so many aliases that lead nowhere no nearest name is searched among what may be 10,000."""
+
 
 def check(table: Mapping[str, object], models: Iterable[str], report: Report, whole: bool) -> dict[str, str]:
     """Alias -> the model's name at the end of its chain; `models` are all keys that are configured."""
@@ -22,6 +25,7 @@ def check(table: Mapping[str, object], models: Iterable[str], report: Report, wh
         else:
             targets[alias] = str(target)
     flat: dict[str, str] = {}
+    hints = _HINTS
     for alias in targets:
         chain = _chain(alias, targets)
         end = chain[-1]
@@ -30,7 +34,8 @@ def check(table: Mapping[str, object], models: Iterable[str], report: Report, wh
         elif known.has(end) or end in table:  # an alias that is wrong itself has its own problem
             flat[alias] = end
         elif whole:
-            near = nearest(end, known.callable_names() | targets.keys())
+            hints -= 1
+            near = nearest(end, known.callable_names() | targets.keys()) if hints >= 0 else None
             remedy = f"did you mean {near}?" if near else "name a model that is configured"
             report.wrong(("aliases", alias), f"no model {quoted(end)}", remedy)
     return flat

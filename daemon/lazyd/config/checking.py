@@ -147,10 +147,10 @@ class _Table:
         near = nearest(name, self._known)
         if path[0] == "models" and _is_model(value):
             remedy = f'a name with a dot is quoted: [models."{path[1]}.{name}"]'
-        elif near:
-            remedy = f"did you mean {near}?"
         elif elsewhere := _elsewhere(name, path[0]):
             remedy = f"it belongs to {elsewhere}"
+        elif near:
+            remedy = f"did you mean {near}?"
         elif path[0] == "models":
             remedy = f"if it is for the runtime, put it under [{key_text((*path[:2], 'options'))}]; {_list(valid)}"
         else:

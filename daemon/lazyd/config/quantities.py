@@ -95,7 +95,7 @@ def _parts(text: str, kind: str, example: str) -> list[tuple[str, str]]:
     stripped = text.strip()
     while at < len(stripped):
         found = _PART.match(stripped, at)
-        if not found:
+        if not found or (found[0].isdigit() and found.end() < len(stripped)):
             break
         parts.append((found[1], found[2]))
         at = found.end()

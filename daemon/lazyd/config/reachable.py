@@ -42,8 +42,13 @@ class _Look:
         return [(name, path, problem) for name, path, problem in looked if problem]
 
     def remedy(self, path: str) -> str:
-        if os.path.lexists(path):
+        try:
+            os.lstat(path)
             return "let lazyd's user read it"
+        except PermissionError:
+            return "let lazyd's user into its directory"
+        except OSError:
+            pass
         self._hints -= 1
         if self._hints >= 0:
             try:

@@ -72,7 +72,7 @@ class Sources:
             line = contents.count(b"\n", 0, error.start) + 1
             self.problems.append(Problem(file=path, line=line, what="not UTF-8", remedy="save the file as UTF-8"))
         except tomllib.TOMLDecodeError as error:
-            self.problems.append(_not_toml(path, str(error)))
+            self.problems.append(_not_toml(path, text, str(error)))
         except RecursionError:
             self.problems.append(Problem(file=path, what=f"nested more than {_MAX_DEPTH} deep", remedy="flatten it"))
         except ValueError as error:  # a number of thousands of digits
@@ -120,10 +120,12 @@ def _check_depth(value: object, left: int) -> None:
             _check_depth(item, left - 1)
 
 
-def _not_toml(path: str, message: str) -> Problem:
+def _not_toml(path: str, text: str, message: str) -> Problem:
     at = _AT_LINE.search(message)
     if at is None:
-        return Problem(file=path, what=f"not TOML: {message}", remedy="correct the syntax")
+        message = message.removesuffix(" (at end of document)")
+        last = text.rstrip().count("\n") + 1
+        return Problem(file=path, line=last, what=f"not TOML: {message}", remedy="look at the end of the file")
     return Problem(
         file=path, line=int(at[1]), what=f"not TOML: {message[: at.start()]}", remedy=f"look near column {at[2]}"
     )

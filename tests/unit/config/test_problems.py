@@ -1,0 +1,347 @@
+"""What a wrong configuration is told: file, line, key, what is wrong, what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from lazyd import config
+from lazyd.config import Files
+from lazyd.config.keys import BUDGET, DAEMON, MODEL
+
+from .conftest import Write
+
+Lines = Callable[..., list[str]]
+
+MODEL_M = '[models.m]\nruntime = "llama_cpp"\npath = "/m.gguf"\n'
+FAMILY = '[models."s/*"]\nruntime = "python"\nfactory = "m:f"\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("[dameon]\nlinger = 1", "0.toml:1: dameon: unknown table or key; did you mean daemon?"),
+        ("[gemma]", "0.toml:1: gemma: unknown table or key; valid: daemon, budget, models, aliases"),
+        (
+            MODEL_M + 'idle_timout = "5min"',
+            "0.toml:4: models.m.idle_timout: unknown key; did you mean idle_timeout?",
+        ),
+        ("[daemon]\npin = true", "0.toml:2: daemon.pin: unknown key; it belongs to [models.NAME]"),
+        (MODEL_M + 'max_hold = "1s"', "0.toml:4: models.m.max_hold: unknown key; it belongs to [budget]"),
+        (
+            '[models.qwen2.5]\nruntime = "llama_cpp"\npath = "/q"',
+            '0.toml:1: models.qwen2.5: unknown key; a name with a dot is quoted: [models."qwen2.5"]',
+        ),
+    ],
+)
+def test_an_unknown_key_is_told_the_nearest_valid_one(lines: Lines, text: str, line: str) -> None:
+    assert lines(text) == [line]
+
+
+def test_an_unknown_key_that_may_be_the_runtimes_is_sent_to_options(lines: Lines) -> None:
+    (line,) = lines(MODEL_M + "n_ctx = 4096")
+    assert "unknown key; if it is for the runtime, put it under [models.m.options]; valid: runtime, path," in line
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("daemon = 1", "daemon: expected a table; write [daemon]"),
+        ("models = []", "models: expected a table"),
+        ("[models]\nm = 'x'", "models.m: expected a table; write [models.m]"),
+        (
+            "[daemon]\nlinger = 10",
+            'expected a duration in quotes with its unit, not an integer (10); write it as "10min"',
+        ),
+        ("[daemon]\nlinger = true", "not a boolean (true)"),
+        ("[daemon]\nlinger = 2020-01-01", "not a date or time (2020-01-01)"),
+        ("[daemon]\nmax_zygotes = '4'", 'expected a whole number, not a string ("4"); write one'),
+        ("[daemon]\nmax_zygotes = true", "expected a whole number, not a boolean (true)"),
+        ("[daemon]\nmax_zygotes = -1", "-1 is out of range; write 0 to 64"),
+        (f"[daemon]\nmax_zygotes = {10**30}", "a number of more than 64 bits is out of range"),
+        ("[budget]\nram = '80'", '"80" has no unit'),
+        ("[budget]\nram = '0B'", "nothing at all; write a size above 0"),
+        ("[budget]\nmax_hold = 'never'", '"never" makes no sense here; write a duration'),
+        (MODEL_M + "pin = 'yes'", 'expected true or false, not a string ("yes")'),
+        (MODEL_M + "pin = 1", "expected true or false, not an integer (1)"),
+        (MODEL_M + "idempotent = 'run'", 'expected a list, not a string ("run"); put it in brackets'),
+        (MODEL_M + "idempotent = ['run', 1]", "item 2: expected a string, not an integer (1)"),
+        (MODEL_M + "options = 1", "expected a table, not an integer"),
+        (MODEL_M + "tier = 'hot'", '"hot" is not known; valid: resident, on-demand, transient'),
+        (MODEL_M + "tier = 'residnet'", "did you mean resident?"),
+        (MODEL_M + "device = []", "an empty list of devices"),
+        (MODEL_M + "device = ['auto', 'ram']", '"auto" beside other devices; write it alone'),
+        (MODEL_M + "device = 'rma'", 'device "rma" is not known; did you mean ram?'),
+        (MODEL_M + "python = 'python3.9'", '"python3.9" is not a path; write the whole path'),
+        (MODEL_M + "env_file = ''", '"" is not a path'),
+        (MODEL_M + 'env_file = "a\\u0000b"', "is not a path"),
+        (MODEL_M + "env_file = '~nobody-here/x'", "names an unknown home"),
+        (FAMILY + "[models.p]\nruntime = 'python'\nfactory = 'module'", '"module" is not a factory; write "package'),
+    ],
+)
+def test_a_wrong_type_or_value_says_what_was_expected(lines: Lines, text: str, says: str) -> None:
+    (line,) = lines(text)
+    assert says in line
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("[models.m]\npath = '/m'", "0.toml:1: models.m.runtime: missing; say what loads it: llama_cpp, python"),
+        ("[models.m]\nruntime = 'llama_cpp'", 'models.m.path: missing: runtime "llama_cpp" needs it; write path = "'),
+        ("[models.m]\nruntime = 'python'", 'models.m.factory: missing: runtime "python" needs it; write factory ='),
+        (MODEL_M + "factory = 'm:f'", 'models.m.factory: runtime "llama_cpp" has no such key; leave it out'),
+        ("[models.m]\nruntime = 'lama_cpp'\npath = '/m'", '"lama_cpp" is not known; did you mean llama_cpp?'),
+        (MODEL_M.replace("[models.m]", "[models.'m/*']"), "a family needs runtime python"),
+        ("[models.m]\nruntime = 'python'\nfactory = 'm:f'\nmax_loaded = 1", "only a family has it"),
+        (FAMILY + "tier = 'resident'", "a family cannot be resident"),
+        (FAMILY + "max_loaded = 0", "0 is out of range; write 1 to 100000"),
+    ],
+)
+def test_keys_that_a_runtime_needs_or_does_not_have(lines: Lines, text: str, says: str) -> None:
+    (line,) = lines(text)
+    assert says in line
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("a b", "is not a name; use letters, digits"),
+        ("", "is not a name"),
+        ("-a", "is not a name"),
+        ("/a", "is not a name"),
+        ("a//b", "is not a name"),
+        ("a/../b", "is not a name"),
+        ("über", "is not a name"),
+        ("a\\nb", "is not a name"),
+        ("a:", '"" is not a version'),
+        ("a:b:c", '"b:c" is not a version'),
+        ("a:*", '"*" is not a version'),
+        ("x" * 101, "the name is too long; use at most 100 characters"),
+        ("a*b*", "has more than one *; a family has exactly one"),
+        ("*", '"*" would match every name'),
+        ("a/*:2", "a family has no version"),
+    ],
+)
+def test_a_name_that_cannot_be_one(lines: Lines, name: str, says: str) -> None:
+    (line,) = lines(f"[models.\"{name}\"]\nruntime = 'python'\nfactory = 'm:f'")
+    assert says in line
+
+
+@pytest.mark.parametrize("name", ["gemma", "qwen2.5-0.5b", "a/b/c", "_x", "7b", "ocr:3", "ocr:v1.2+cu12", "x.*"])
+def test_names_that_people_use(lines: Lines, name: str) -> None:
+    assert lines(f"[models.\"{name}\"]\nruntime = 'python'\nfactory = 'm:f'") == []
+
+
+@pytest.mark.parametrize("key", [key.name for key in MODEL if not key.built], ids=str)
+def test_a_key_of_a_model_that_is_not_built_yet_is_an_error(lines: Lines, key: str) -> None:
+    assert lines(f"{MODEL_M}{key} = 1") == [f"0.toml:4: models.m.{key}: not built yet; leave it out"]
+
+
+def test_a_subtable_that_is_not_built_yet_is_one_error(lines: Lines) -> None:
+    assert lines(MODEL_M + "[models.m.warmup]\nmode = 'sync'\ncalls = 2") == [
+        "0.toml:4: models.m.warmup: not built yet; leave it out"
+    ]
+
+
+@pytest.mark.parametrize("key", ["gpu_margin", "gpu0", "gpu12"])
+def test_a_budget_for_gpus_is_not_built_yet(lines: Lines, key: str) -> None:
+    assert lines(f"[budget]\n{key} = '20GiB'") == [f"0.toml:2: budget.{key}: not built yet; leave it out"]
+
+
+@pytest.mark.parametrize("runtime", ["onnx", "torchscript", "paddle", "service"])
+def test_a_runtime_that_is_not_built_yet_is_an_error(lines: Lines, runtime: str) -> None:
+    (line,) = lines(f"[models.m]\nruntime = '{runtime}'\npath = '/m'")
+    assert line == f'0.toml:2: models.m.runtime: "{runtime}" is not built yet; built: llama_cpp, python'
+
+
+@pytest.mark.parametrize("device", ["'gpu0'", "['gpu0', 'ram']"])
+def test_a_gpu_is_not_built_yet(lines: Lines, device: str) -> None:
+    assert lines(f"{MODEL_M}device = {device}") == [
+        '0.toml:4: models.m.device: device "gpu0" is not built yet; built: "auto", "ram"'
+    ]
+
+
+def test_fetching_a_model_is_not_built_yet(lines: Lines) -> None:
+    (line,) = lines(MODEL_M.replace("/m.gguf", "s3://models/m.gguf"))
+    assert 'fetching "s3://models/m.gguf" is not built yet; write the path of a file on this machine' in line
+
+
+@pytest.mark.parametrize(
+    ("aliases", "says"),
+    [
+        ("a = 'gema'", 'aliases.a: no model "gema"; did you mean gemma?'),
+        ("a = 'zzz'", 'no model "zzz"; name a model that is configured'),
+        ("a = 'a'", "aliases.a: goes round: a -> a; let it name a model"),
+        ("gemma = 'ocr:3'", "aliases.gemma: a model has this name"),
+        ("ocr = 'gemma'", "aliases.ocr: a model has this name"),
+        ("'s/x' = 'gemma'", "a model has this name"),
+        ("a = 's/*'", '"s/*" is a family; name one of its members'),
+        ("a = 's/'", 'no model "s/"'),
+        ("'a*' = 'gemma'", "an alias is no pattern"),
+        ("'a b' = 'gemma'", "is not a name"),
+        ("a = 3", "expected the name of a model, not an integer (3)"),
+        ("a = {'ocr:3' = 90, gemma = 10}", "shares between models are not built yet; name one model"),
+    ],
+)
+def test_an_alias_that_leads_nowhere(lines: Lines, aliases: str, says: str) -> None:
+    gemma = MODEL_M.replace("models.m", "models.gemma")
+    ocr = MODEL_M.replace("models.m", "models.'ocr:3'")
+    (line,) = lines(f"{gemma}{ocr}{FAMILY}[aliases]\n{aliases}")
+    assert says in line
+
+
+def test_every_alias_of_a_circle_is_told(lines: Lines) -> None:
+    assert lines("[aliases]\na = 'b'\nb = 'c'\nc = 'b'") == [
+        "0.toml:2: aliases.a: goes round: a -> b -> c -> b; let it name a model",
+        "0.toml:3: aliases.b: goes round: b -> c -> b; let it name a model",
+        "0.toml:4: aliases.c: goes round: c -> b -> c; let it name a model",
+    ]
+
+
+def test_an_alias_of_a_model_that_is_itself_wrong_is_not_blamed(lines: Lines) -> None:
+    (line,) = lines("[models.m]\nruntime = 'onnx'\n[aliases]\na = 'm'")
+    assert "models.m.runtime" in line
+
+
+def test_all_problems_are_told_at_once_in_the_order_of_the_files(lines: Lines) -> None:
+    told = lines(
+        "[daemon]\nlinger = 1\nmax_zygots = 4\n" + MODEL_M + "memory = '1'\n",
+        "[aliases]\na = 'n'\n[budget]\nram = '200%'\n",
+    )
+    assert [line.split(": ")[:2] for line in told] == [
+        ["0.toml:2", "daemon.linger"],
+        ["0.toml:3", "daemon.max_zygots"],
+        ["0.toml:7", "models.m.memory"],
+        ["1.toml:2", "aliases.a"],
+        ["1.toml:4", "budget.ram"],
+    ]
+
+
+def test_a_problem_is_blamed_on_the_file_whose_value_counts(lines: Lines) -> None:
+    assert lines(MODEL_M + "memory = '1'\n", "[models.m]\n\nmemory = '2'\n")[0].startswith("1.toml:3: models.m.memory")
+    assert lines(MODEL_M + "memory = '1'\n", "[models.m]\npin = true\n")[0].startswith("0.toml:4: models.m.memory")
+
+
+def test_lines_are_right_after_values_of_many_lines(lines: Lines) -> None:
+    text = f'''# words
+{MODEL_M}idempotent = [  # [models.n]
+  "a",
+  "]",
+]
+[models.m.options]
+prompt = """
+[models.m]
+wrong = 1
+"""
+big = {10**20}
+inner.deep = {{x = 1, y = nan}}
+'''
+    assert [line.split(": ")[:2] for line in lines(text)] == [
+        ["0.toml:14", "models.m.options.big"],
+        ["0.toml:15", "models.m.options.inner.deep.y"],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("value", "says"),
+    [
+        ("2020-01-01", "models.m.options.x: a date or time cannot be passed on; write it as a string"),
+        ("[1, inf]", "models.m.options.x.1: inf cannot be passed on; write a finite number"),
+        ("{y = 99999999999999999999}", "models.m.options.x.y: a number of more than 64 bits cannot be passed on"),
+        ("[" * 40 + "]" * 40, "models.m.options.x: nested more than 32 deep"),
+    ],
+)
+def test_options_that_cannot_travel_to_a_worker(lines: Lines, value: str, says: str) -> None:
+    (line,) = lines(f"{MODEL_M}[models.m.options]\nx = {value}")
+    assert says in line
+
+
+@pytest.mark.parametrize(
+    ("env", "says"),
+    [
+        ("{A = 12345}", "models.m.env.A: expected a string, not an integer; put the value in quotes"),
+        ('{"A=B" = "12345"}', 'models.m.env."A=B": not a name of a variable'),
+        ('{A = "12345\\u0000"}', "models.m.env.A: the value holds a NUL character"),
+        ('"12345"', "models.m.env: expected a table, not a string"),
+    ],
+)
+def test_no_message_repeats_a_value_of_env(lines: Lines, env: str, says: str) -> None:
+    (line,) = lines(f"{MODEL_M}env = {env}")
+    assert says in line
+    assert "12345" not in line
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("a = = 1", "0.toml:1: not TOML: Invalid value; look near column 5"),
+        ("[daemon]\nlinger = '1s'\nlinger = '2s'", "0.toml:3: not TOML: Cannot overwrite a value"),
+        ("\nx = [1,\n", "0.toml:2: not TOML: Invalid value; look at the end of the file"),
+        ("x = " + "9" * 5000, "cannot be used"),
+        ("x = " + "[" * 5000, "nested more than 64 deep"),
+        (".".join("a" * 200) + " = 1", "nested more than 64 deep"),
+    ],
+)
+def test_what_is_not_toml(lines: Lines, text: str, says: str) -> None:
+    (line,) = lines(text)
+    assert says in line
+
+
+def test_what_is_not_text(tmp_path: Path) -> None:
+    (tmp_path / "x.toml").write_bytes(b"# ok\n# \xff\n")
+    (problem,) = config.load(Files(paths=(str(tmp_path / "x.toml"),))).problems
+    assert str(problem) == f"{tmp_path}/x.toml:2: not UTF-8; save the file as UTF-8"
+
+
+def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
+    missing = config.load(config.find(str(tmp_path / "none.toml")))
+    assert missing.config is None
+    assert [str(problem) for problem in missing.problems] == [
+        f"{tmp_path}/none.toml: cannot be read: No such file or directory; name a file that lazyd's user may read"
+    ]
+    (directory,) = config.load(config.find(str(tmp_path))).problems
+    assert "cannot be read: Is a directory" in str(directory)
+
+
+def test_a_link_to_nowhere_in_the_directory_is_a_problem(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lazyd.config.files.SYSTEM_DIRECTORY", str(tmp_path))
+    (tmp_path / "lazyd.toml").symlink_to("gone")
+    (problem,) = config.load(config.find(None, environ={}, uid=0)).problems
+    assert "lazyd.toml: cannot be read" in str(problem)
+
+
+def test_what_may_stand_in_an_unreadable_file_is_not_called_missing(lines: Lines) -> None:
+    told = lines("[models.m]\npath = '/m'\n[aliases]\na = 'n'\n[models.o]\npth = '/o'\n", "[models.m\n")
+    assert [line.split(": ")[1] for line in told] == ["models.o.pth", "not TOML"]
+
+
+def test_a_problem_is_one_line_whatever_the_key_holds(lines: Lines) -> None:
+    (line,) = lines('"a\\nb\\u001b[31m" = 1')
+    assert line == r'0.toml:1: "a\nb\x1b[31m": unknown table or key; valid: daemon, budget, models, aliases'
+
+
+@pytest.mark.parametrize("table", ["daemon", "budget"])
+def test_every_key_of_the_daemon_refuses_a_table(lines: Lines, table: str) -> None:
+    for key in {"daemon": DAEMON, "budget": BUDGET}[table]:
+        if key.built:
+            (line,) = lines(f"[{table}]\n{key.name} = {{}}")
+            assert "expected" in line
+
+
+def test_only_the_first_of_many_wrong_aliases_are_told_a_nearest_name(lines: Lines) -> None:
+    told = lines(MODEL_M + "[aliases]\n" + "".join(f"alias{i} = 'mm'\n" for i in range(1000)))
+    assert len(told) == 1000
+    assert sum("did you mean m?" in line for line in told) == 20
+
+
+def test_check_prints_a_line_each_and_exits_1(write: Write, tmp_path: Path) -> None:
+    lines, status = config.check(write("[daemon]\nlinger = '1'\nx = 1\n"))
+    assert (len(lines), status) == (2, 1)
+    (tmp_path / "m.gguf").touch()
+    lines, status = config.check(write(MODEL_M.replace("/m.gguf", "m.gguf") + "options = {pin = 1}\n"))
+    assert status == 0
+    assert lines[0].startswith("warning: ")
+    assert lines[1] == f"ok: 1 model ({tmp_path}/0.toml)"
