@@ -15,17 +15,22 @@ import zlib
 
 import msgspec
 
-from ..core.spec import Config
+from ..core.spec import Config, ModelSpec, Settings
 from .files import Mark
 from .problems import Problem
 
 FILE_NAME = "accepted.msgpack"
 SCHEMA = 1
-"""Raised whenever a field of `core.spec` changes its meaning."""
+"""Raised whenever a field of `core.spec` changes its meaning under the same name."""
+FIELDS = tuple(
+    f"{struct.__name__}.{field}" for struct in (Config, Settings, ModelSpec) for field in struct.__struct_fields__
+)
+"""What this lazyd can read. A field that has gone would be dropped without a word."""
 
 
 class _Stored(msgspec.Struct, frozen=True, array_like=True):
     schema: int
+    fields: tuple[str, ...]
     version: str
     """Of the lazyd that wrote it: another one may have other defaults and other rules."""
     marks: tuple[Mark, ...] | None
@@ -72,7 +77,8 @@ def read(state_dir: str) -> Kept | None:
         stored = _STORED.decode(memoryview(contents)[4:])
     except (OSError, msgspec.MsgspecError):
         return None
-    return Kept(stored) if stored.schema == SCHEMA else None
+    readable = stored.schema == SCHEMA and set(stored.fields) <= set(FIELDS)
+    return Kept(stored) if readable else None
 
 
 def write(
@@ -83,7 +89,7 @@ def write(
     Readable by its owner alone: it holds the values of `env`.
     """
     encode = msgspec.msgpack.encode
-    body = encode(_Stored(SCHEMA, version, marks, warnings, msgspec.Raw(encode(config))))
+    body = encode(_Stored(SCHEMA, FIELDS, version, marks, warnings, msgspec.Raw(encode(config))))
     path = os.path.join(state_dir, FILE_NAME)
     new = path + ".new"
     os.makedirs(state_dir, mode=0o700, exist_ok=True)

@@ -180,6 +180,16 @@ def test_a_quick_form_of_another_schema_counts_as_absent(
     assert config.load_for_start(files, state).origin is Origin.FILES
 
 
+def test_a_quick_form_with_a_field_that_has_gone_counts_as_absent(
+    write: Write, state: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = started_once(write, state)
+    monkeypatch.setattr(accepted, "FIELDS", (*accepted.FIELDS, "ModelSpec.new"))
+    assert config.load_for_start(files, state).origin is Origin.UNCHANGED, "a new field has its default"
+    monkeypatch.setattr(accepted, "FIELDS", tuple(name for name in accepted.FIELDS if name != "ModelSpec.path"))
+    assert config.load_for_start(files, state).origin is Origin.FILES
+
+
 def test_a_spec_that_no_longer_fits_counts_as_absent(write: Write, state: str) -> None:
     files = started_once(write, state)
     kept = accepted.read(state)
