@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # Sourced by packages and venv.
 
 # Prints the path of a Python that is new enough and can make environments; nothing if there is none.

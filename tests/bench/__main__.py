@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import sys
 import time
+import traceback
 from pathlib import Path
 
-from . import cold, commands, idle, kill, report, roundtrip, start
+from . import cold, commands, idle, kill, report, roundtrip, simulation, start
 from .figure import Figure
 
 BENCHES = {
@@ -16,6 +17,7 @@ BENCHES = {
     "cold": cold.figures,
     "kill": kill.figures,
     "idle": idle.figures,
+    "simulation": simulation.figures,
 }
 RESULT = Path(__file__).resolve().parents[2] / "build" / "bench.json"
 
@@ -25,14 +27,22 @@ def main() -> None:
     if unknown := set(names) - set(BENCHES):
         sys.exit(f"no such benchmark: {', '.join(sorted(unknown))}; there are {', '.join(BENCHES)}")
     figures: list[Figure] = []
+    broken = 0
     for name in names:
         began = time.monotonic()
         print(f"measuring {name} …", end=" ", flush=True, file=sys.stderr)
-        figures.extend(BENCHES[name]())
+        try:
+            figures.extend(BENCHES[name]())
+        except Exception:
+            # The other figures are still worth having.
+            broken += 1
+            print(traceback.format_exc(), file=sys.stderr)
         print(f"{time.monotonic() - began:.0f} s", flush=True, file=sys.stderr)
     report.draw(figures)
     report.write(figures, RESULT)
     print(f"All samples: {RESULT.relative_to(Path.cwd()) if RESULT.is_relative_to(Path.cwd()) else RESULT}")
+    if broken:
+        sys.exit(f"{broken} of {len(names)} benchmarks could not be measured")
 
 
 if __name__ == "__main__":
