@@ -10,8 +10,8 @@ from ..shells import script
 
 @command(
     examples="""
-        eval "$(lazyctl completion bash)"                    in ~/.bashrc
-        eval "$(lazyctl completion zsh)"                     in ~/.zshrc, after compinit
+        eval "$(lazyctl completion bash)"    # in ~/.bashrc
+        eval "$(lazyctl completion zsh)"     # in ~/.zshrc, after compinit
         lazyctl completion fish > ~/.config/fish/completions/lazyctl.fish
     """
 )

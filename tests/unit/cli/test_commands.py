@@ -1,0 +1,242 @@
+"""What each command asks of the daemon, prints and exits with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from lazyd import errors
+
+from .conftest import Lazyctl
+from .fake_daemon import FakeDaemon
+from .samples import describe, device, event, health, hot, model, reservation, status
+
+
+def test_status_shows_the_daemon_devices_models_and_reservations(daemon: FakeDaemon, lazyctl: Lazyctl) -> None:
+    daemon.answers["Status"] = status(hot(), model("ocr"), reservations=[reservation()])
+    result = lazyctl("status")
+    assert result.status == 0
+    assert result.err == ""
+    blocks = result.out.split("\n\n")
+    assert blocks[0] == "lazyd 0.1.0, running for 3 h 12 min, pid 4711"
+    assert blocks[1].splitlines()[1].split()[0] == "ram"
+    assert [line.split()[0] for line in blocks[2].splitlines()] == ["MODEL", "gemma", "ocr"]
+    assert blocks[3] == "reserved on gpu0: 8.0 GiB by pid 99 (train.py)\n"
+
+
+def test_status_is_plain_and_narrow_without_a_terminal(daemon: FakeDaemon, lazyctl: Lazyctl) -> None:
+    daemon.answers["Status"] = status(hot("m" * 300), devices=[device(), device("gpu0")])
+    lines = lazyctl("status").out.splitlines()
+    assert "\x1b" not in "".join(lines)
+    assert max(map(len, lines)) <= 80
+
+
+def test_status_without_a_terminal_lists_every_model(daemon: FakeDaemon, lazyctl: Lazyctl) -> None:
+    daemon.answers["Status"] = status(*(model(f"m{number}") for number in range(300)))
+    assert "m299" in lazyctl("status").out
+
+
+def test_status_of_a_model_shows_all_that_is_known_about_it(daemon: FakeDaemon, lazyctl: Lazyctl) -> None:
+    daemon.answers["Status"] = status(hot(aliases=["reader"]))
+    result = lazyctl("status", "reader")
+    assert daemon.asked("Status") == {"model": "reader"}
+    assert "pid 4712" in result.out
+    assert "BOOKED" not in result.out
+
+
+def test_status_says_so_if_no_model_is_configured(daemon: FakeDaemon, lazyctl: Lazyctl) -> None:
+    daemon.answers["Status"] = status()
+    assert "no models are configured" in lazyctl("status").out
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        ["--json", "status", "gemma"],
+        ["status", "--json", "gemma"],
+        ["status", "gemma", "--json"],
+    ],
+)
+def test_json_may_stand_anywhere_and_is_the_reply_itself(daemon: FakeDaemon, lazyctl: Lazyctl, line: list[str]) -> None:
+    reply = status(hot("语音"), schema=1)
+    daemon.answers["Status"] = reply
+    result = lazyctl(*line)
+    assert result.json == reply
+    assert result.out.count("\n") == 1
+
+
+def test_socket_may_stand_anywhere(daemon: FakeDaemon, lazyctl: Lazyctl, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LAZYD_SOCKET", "/nonexistent")
+    daemon.answers["Status"] = status(hot())
+    assert lazyctl("status", "--socket", str(daemon.path)).status == 0
+    assert lazyctl("--socket", str(daemon.path), "status").status == 0
+
+
+@pytest.mark.parametrize(
+    ("line", "method", "parameters"),
+    [
+        (["load", "gemma"], "Load", {"model": "gemma"}),
+        (["load", "gemma", "--timeout", "2min"], "Load", {"model": "gemma", "timeoutSec": 120.0}),
+        (["unload", "gemma", "ocr:3"], "Unload", {"models": ["gemma", "ocr:3"]}),
+        (["unload", "--all", "--force"], "Unload", {"all": True, "force": True}),
+        (["unload", "--idle", "--timeout", "5"], "Unload", {"idle": True, "timeoutSec": 5.0}),
+        (["warm", "gemma", "ocr"], "Warm", {"models": ["gemma", "ocr"]}),
+        (
+            ["warm", "gemma", "--tier", "ram", "--wait", "--timeout", "1h"],
+            "Warm",
+            {"models": ["gemma"], "tier": "ram", "wait": True, "timeoutSec": 3600.0},
+        ),
+        (["show", "gemma"], "Describe", {"model": "gemma"}),
+        (["pin", "gemma"], "Pin", {"model": "gemma"}),
+        (["unpin", "gemma"], "Unpin", {"model": "gemma"}),
+        (["health"], "Health", {}),
+        (["logs", "gemma"], "Logs", {"model": "gemma"}),
+        (["logs", "-f", "gemma"], "Logs", {"model": "gemma", "follow": True}),
+        (["events"], "Subscribe", {}),
+        (["reload"], "Reload", {}),
+    ],
+)
+def test_a_command_asks_exactly_what_was_typed(
+    daemon: FakeDaemon, lazyctl: Lazyctl, line: list[str], method: str, parameters: dict[str, Any]
+) -> None:
+    daemon.answers.update(REPLIES)
+    assert lazyctl(*line).status == 0
+    assert daemon.asked(method) == parameters
+
+
+REPLIES: dict[str, Any] = {
+    "Status": status(hot()),
+    "Load": {"state": "ready", "phase": "ready", "loadSec": 0.61},
+    "Unload": {"unloaded": ["gemma"]},
+    "Warm": {"models": [hot()]},
+    "Describe": describe(),
+    "Pin": {},
+    "Unpin": {},
+    "Health": health(gemma="loaded", ocr="pending"),
+    "Logs": [{"line": "first"}, {"line": "second"}, {}],
+    "Subscribe": [event(reason="asked for"), event("evicted", dropped=3)],
+    "Reload": {"added": ["a"], "changed": [], "removed": ["b", "c"]},
+}
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (["load", "gemma"], "gemma is ready, loaded in 0.61 s\n"),
+        (["unload", "gemma"], "unloaded gemma\n"),
+        (["pin", "gemma"], "gemma is pinned: it is neither evicted nor unloaded for idleness\n"),
+        (["unpin", "gemma"], "gemma is no longer pinned\n"),
+        (["health"], "ready: 1 loaded, 1 pending\n"),
+        (["health", "gemma"], "gemma: loaded\n"),
+        (["logs", "gemma"], "first\nsecond\n"),
+        (["reload"], "configuration re-read: added a; removed b, c\n"),
+    ],
+)
+def test_a_command_says_what_it_did(daemon: FakeDaemon, lazyctl: Lazyctl, line: list[str], said: str) -> None:
+    daemon.answers.update(REPLIES)
+    assert lazyctl(*line) == (0, said, "")
+
+
+@pytest.mark.parametrize(
+    ("line", "method"),
+    [
+        (["load", "gemma"], "Load"),
+        (["unload", "gemma"], "Unload"),
+        (["warm", "gemma"], "Warm"),
+        (["show", "gemma"], "Describe"),
+        (["pin", "gemma"], "Pin"),
+        (["health"], "Health"),
+        (["health", "gemma"], "Health"),
+        (["reload"], "Reload"),
+    ],
+)
+def test_every_reply_can_be_had_as_json(daemon: FakeDaemon, lazyctl: Lazyctl, line: list[str], method: str) -> None:
+    daemon.answers.update(REPLIES)
+    assert lazyctl("--json", *line).json == REPLIES[method]
+
+
+def test_a_stream_as_json_is_one_object_a_line(daemon: FakeDaemon, lazyctl: Lazyctl) -> None:
+    daemon.answers.update(REPLIES)
+    assert lazyctl("--json", "logs", "gemma").out == '{"line":"first"}\n{"line":"second"}\n'
+    assert lazyctl("--json", "events").out.count("\n") == 2
+
+
+def test_unload_of_what_is_cold_is_fine(daemon: FakeDaemon, lazyctl: Lazyctl) -> None:
+    daemon.answers["Unload"] = {"unloaded": []}
+    assert lazyctl("unload", "--all") == (0, "nothing to unload\n", "")
+
+
+@pytest.mark.parametrize("line", [["unload"], ["unload", "gemma", "--all"], ["unload", "--all", "--idle"]])
+def test_unload_wants_names_or_one_of_all_and_idle(daemon: FakeDaemon, lazyctl: Lazyctl, line: list[str]) -> None:
+    result = lazyctl(*line)
+    assert result.status == 2
+    assert "either names of models, or --all, or --idle" in result.error
+    assert daemon.calls == []
+
+
+def test_show_tells_what_the_file_says_on_few_lines(daemon: FakeDaemon, lazyctl: Lazyctl) -> None:
+    daemon.answers["Describe"] = describe()
+    out = lazyctl("show", "gemma").out
+    assert "idle_timeout_s  5 min" in out
+    assert "options.n_ctx   4096" in out
+    assert "general.architecture     gemma3" in out
+    assert "ram_bytes  450 MiB" in out
+    assert out.count("bos_token") < 10
+    assert max(map(len, out.splitlines())) <= 80
+
+
+def test_events_tell_when_what_and_why(daemon: FakeDaemon, lazyctl: Lazyctl) -> None:
+    daemon.answers["Subscribe"] = [
+        event("evicted", device="ram", reason="for ocr", data={"freedBytes": 2**30}, dropped=3)
+    ]
+    first, second = lazyctl("events").out.splitlines()
+    assert first.split()[1:] == ["evicted", "gemma", "on", "ram", "for", "ocr;", "freedBytes", "1.0", "GiB"]
+    assert second == "3 events were missed: this reader is too slow"
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        (["health", "--live"], 0),
+        (["health", "--ready"], 1),
+        (["health"], 1),
+        (["health", "gemma"], 0),
+        (["health", "ocr"], 3),
+        (["health", "ocr", "--live"], 0),
+        (["health", "llava", "--live"], 1),
+        (["health", "llava", "--ready"], 3),
+    ],
+)
+def test_health_answers_with_its_exit_status(
+    daemon: FakeDaemon, lazyctl: Lazyctl, line: list[str], expected: int
+) -> None:
+    models = {"gemma": "loaded", "ocr": "pending", "llava": "failed"}
+    daemon.answers["Health"] = {"status": "starting", "live": True, "ready": False, "models": models}
+    result = lazyctl(*line)
+    assert result.status == expected
+    assert result.err == ""
+
+
+def test_health_knows_a_model_by_its_alias(daemon: FakeDaemon, lazyctl: Lazyctl) -> None:
+    daemon.answers["Health"] = health(**{"ocr:3": "loaded"})
+    daemon.answers["Status"] = status(hot("ocr", version="3", aliases=["reader"]))
+    assert lazyctl("health", "reader") == (0, "reader: loaded\n", "")
+
+
+def test_health_of_an_unknown_model_is_not_found(daemon: FakeDaemon, lazyctl: Lazyctl) -> None:
+    daemon.answers["Health"] = health()
+    daemon.answers["Status"] = errors.ModelNotFound(model="gema", nearest="gemma")
+    result = lazyctl("health", "gema")
+    assert result.status == 4
+    assert "gemma" in result.error
+
+
+def test_load_without_a_terminal_draws_nothing(daemon: FakeDaemon, lazyctl: Lazyctl) -> None:
+    def load(_: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        yield {"state": "loading", "phase": "reading", "fraction": 0.5}
+        yield {"state": "ready", "phase": "ready", "loadSec": 2.0}
+
+    daemon.answers["Load"] = load
+    assert lazyctl("load", "gemma") == (0, "gemma is ready, loaded in 2.0 s\n", "")
