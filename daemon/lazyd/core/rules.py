@@ -137,7 +137,7 @@ def retire_if_idle(world: World, model: Model) -> None:
     instance = model.instance
     if instance is None or instance.state is not State.READY or model.waiters:
         return
-    until = idle_until(instance)
+    until = idle_until(instance, world.now)
     if until is None:
         return
     if until <= world.now:
@@ -146,8 +146,8 @@ def retire_if_idle(world: World, model: Model) -> None:
         world.alarms.set_by(("idle", instance.worker.id, model.key), until)
 
 
-def idle_until(instance: Instance) -> float | None:
-    """When an idle model has been idle long enough; None: never."""
+def idle_until(instance: Instance, now: float) -> float | None:
+    """When an idle model has been idle long enough, at the earliest; None: never."""
     model = instance.model
     if model.kept:
         return None
@@ -155,7 +155,8 @@ def idle_until(instance: Instance) -> float | None:
         return instance.last_used
     if model.spec.idle_timeout_s is None:
         return None
-    return max(instance.last_used + model.spec.idle_timeout_s, instance.protected_until)
+    until = instance.last_used + model.spec.idle_timeout_s
+    return until if until > now else max(until, instance.protected_until)
 
 
 def forget_retired(world: World, model: Model) -> None:
