@@ -12,6 +12,9 @@ from collections.abc import Iterable, Mapping
 
 from .spec import ModelSpec
 
+MAX_NAME = 100
+"""Characters of a member's name: it comes from outside, and becomes the name of a log file."""
+
 MAX_ALIASES = 8
 """An alias may name an alias, but not for ever."""
 
@@ -31,9 +34,9 @@ def version_order(version: str) -> tuple[tuple[int, int, str], ...]:
 def member_part(pattern: str, name: str) -> str | None:
     """The part of `name` that the ``*`` of a family's pattern matches, or None."""
     head, _, tail = pattern.partition("*")
-    if len(name) > len(head) + len(tail) and name.startswith(head) and name.endswith(tail):
-        return name[len(head) : len(name) - len(tail)] if tail else name[len(head) :]
-    return None
+    part = name[len(head) : len(name) - len(tail)]
+    matches = name == head + part + tail and part and len(name) <= MAX_NAME and part.isprintable()
+    return part if matches else None
 
 
 def resolve(name: str, specs: Mapping[str, ModelSpec], aliases: Mapping[str, str]) -> tuple[str, ModelSpec] | None:

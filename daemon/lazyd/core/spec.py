@@ -7,7 +7,6 @@ Durations are seconds, sizes bytes; ``None`` as a duration means never.
 from __future__ import annotations
 
 import enum
-import hashlib
 from typing import Any
 
 import msgspec
@@ -82,6 +81,8 @@ class ModelSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
         How long it is kept, or who waits how long for it, is policy and not part of it.
         """
+        import hashlib  # 3 ms that the start of a daemon with nothing loaded need not pay
+
         made_from = [getattr(self, field) for field in MADE_FROM]
         return hashlib.blake2s(msgspec.json.encode(made_from, order="deterministic"), digest_size=8).hexdigest()
 

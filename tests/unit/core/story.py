@@ -1,0 +1,167 @@
+"""A shell for stories about the core: it plays clients, host and workers, one event at a time."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from typing import Any
+
+from lazyd.core import effects, events
+from lazyd.core.answers import Granted, Outcome
+from lazyd.core.core import Core
+from lazyd.core.lifecycle import State
+from lazyd.core.spec import GIB, Config, ModelSpec, Settings, Tier
+
+
+def spec(name: str, **fields: Any) -> ModelSpec:
+    """A model of the python runtime; its name may carry a version."""
+    head, _, version = name.partition(":")
+    return ModelSpec(name=head, version=version, runtime="python", factory="zoo:load", **fields)
+
+
+class Story:
+    """`ram` holds 10 GiB and each model needs what `sizes` says (1 GiB if nothing)."""
+
+    def __init__(
+        self,
+        *specs: ModelSpec,
+        ram_gib: float = 10,
+        sizes: Mapping[str, float] | None = None,
+        settings: Settings | None = None,
+        aliases: Mapping[str, str] | None = None,
+        host: bool = True,
+    ) -> None:
+        ids = itertools.count(1)
+        self.core = Core(lambda: f"#{next(ids)}")
+        self.now = 100.0
+        self.sizes = dict(sizes or {})
+        self.settings = settings or Settings(budget={})
+        self.answers: dict[int, Outcome] = {}
+        self.effects: list[effects.Effect] = []
+        self.requests = itertools.count(1)
+        self.tell(events.DeviceSeen(name="ram", kind="host", total_bytes=int(ram_gib * GIB)))
+        self.configure(*specs, aliases=aliases)
+        if host:
+            self.tell(events.HostFound())
+
+    # Events
+
+    def tell(self, event: events.Event) -> list[effects.Effect]:
+        """Gives the core an event, answers its questions about sizes, and files its answers."""
+        found = self.core.handle(event, self.now)
+        self.effects += found
+        for effect in found:
+            if isinstance(effect, effects.Answer):
+                assert effect.request not in self.answers, f"request {effect.request} is answered twice"
+                self.answers[effect.request] = effect.outcome
+            elif isinstance(effect, effects.Predict):
+                needed = int(self.sizes.get(effect.model, 1) * GIB)
+                found = found + self.tell(events.Predicted(model=effect.model, bytes_by_kind={"host": needed}))
+        return found
+
+    def configure(
+        self, *specs: ModelSpec, aliases: Mapping[str, str] | None = None, pins: tuple[str, ...] = ()
+    ) -> None:
+        config = Config(settings=self.settings, models={s.key: s for s in specs}, aliases=dict(aliases or {}))
+        self.tell(events.Configure(config=config, pins=frozenset(pins)))
+
+    def wait(self, seconds: float) -> None:
+        """Lets time pass; every alarm on the way goes off at its own time."""
+        end = self.now + seconds
+        while (due := self.core.next_deadline()) is not None and due <= end:
+            self.now = max(due, self.now)
+            self.tell(events.Tick())
+        self.now = end
+        self.tell(events.Tick())
+
+    def get(self, model: str, **fields: Any) -> int:
+        """Asks for a lease; returns the request's number."""
+        request = next(self.requests)
+        fields.setdefault("holder", 1000)
+        if "timeout" in fields:
+            fields["deadline"] = self.now + fields.pop("timeout")
+        self.tell(events.Get(request=request, model=model, **fields))
+        return request
+
+    def load(self, model: str) -> int:
+        request = next(self.requests)
+        self.tell(events.Load(request=request, model=model))
+        return request
+
+    def unload(self, *models: str, timeout: float = 30, **fields: Any) -> int:
+        request = next(self.requests)
+        self.tell(events.Unload(request=request, models=models, deadline=self.now + timeout, **fields))
+        return request
+
+    def pin(self, model: str, pinned: bool = True) -> int:
+        request = next(self.requests)
+        self.tell(events.Pin(request=request, model=model, pinned=pinned))
+        return request
+
+    def ready(self, model: str, after: float = 1.0) -> None:
+        """The load of a model succeeds."""
+        self.wait(after)
+        self.tell(events.ObjectReady(worker=self.worker(model), model=model))
+
+    def hot(self, model: str, after: float = 1.0) -> None:
+        """Loads a model and uses it once, so that nothing protects it any more."""
+        request = self.get(model)
+        if request not in self.answers:
+            self.ready(model, after)
+        self.end_call(self.call(request))
+        self.close(request)
+
+    def call(self, request: int) -> int:
+        """The client presents its lease and begins a call."""
+        granted = self.granted(request)
+        self.tell(events.LeasePresented(worker=granted.worker, lease=granted.lease))
+        self.tell(events.LeaseBusy(worker=granted.worker, lease=granted.lease))
+        return request
+
+    def end_call(self, request: int) -> None:
+        granted = self.granted(request)
+        self.tell(events.LeaseIdle(worker=granted.worker, lease=granted.lease))
+
+    def close(self, request: int) -> None:
+        granted = self.granted(request)
+        self.tell(events.LeaseClosed(worker=granted.worker, lease=granted.lease))
+
+    def answer_drain(self, model: str, busy: bool = False) -> None:
+        """The worker answers the drain under way."""
+        instance = self.core.world.models[model].instance
+        assert instance is not None and instance.leaving is not None, f"{model} does not drain"
+        kind = events.StillBusy if busy else events.Drained
+        self.tell(kind(worker=instance.worker.id, model=model, drain=instance.leaving.number))
+
+    def exit(self, model: str, **fields: Any) -> None:
+        """The model's worker is gone."""
+        self.tell(events.WorkerExited(worker=self.worker(model), **fields))
+
+    # Looking
+
+    def worker(self, model: str) -> str:
+        """The worker of the newest instance, or of any that is left."""
+        record = self.core.world.models.get(model)
+        if record is not None and record.instance is not None:
+            return record.instance.worker.id
+        return next(w.id for w in self.core.world.workers.values() if model in w.instances or model == w.spec.key)
+
+    def granted(self, request: int) -> Granted:
+        outcome = self.answers[request]
+        assert isinstance(outcome, Granted), outcome
+        return outcome
+
+    def state(self, model: str) -> State:
+        record = self.core.world.models.get(model)
+        return record.state if record is not None else State.COLD
+
+    def count(self, kind: type[effects.Effect]) -> int:
+        return sum(isinstance(effect, kind) for effect in self.effects)
+
+    @property
+    def free_gib(self) -> float:
+        return self.core.world.ledger.devices["ram"].free_bytes / GIB
+
+
+RESIDENT = Tier.RESIDENT
+TRANSIENT = Tier.TRANSIENT

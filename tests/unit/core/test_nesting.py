@@ -1,0 +1,100 @@
+"""Models that call models: the caller is never a victim, and nobody waits in a circle."""
+
+from lazyd.core import answers, events
+from lazyd.core.lifecycle import State
+
+from .story import Story, spec
+
+
+def calling(story: Story, model: str, **fields: object) -> int:
+    """A call in flight on a model that is loaded for it."""
+    request = story.get(model, **fields)
+    if request not in story.answers:
+        story.ready(model, after=0.1)
+    return story.call(request)
+
+
+def test_the_model_whose_call_asks_is_not_evicted_for_its_own_request() -> None:
+    story = Story(*map(spec, ("pipeline", "idle", "det")), sizes={"pipeline": 4, "idle": 4, "det": 4})
+    story.hot("idle")
+    story.wait(10)
+    parent = calling(story, "pipeline")
+    story.get("det", parent=story.granted(parent).lease)
+    assert story.state("idle") is State.DRAINING
+    story.wait(10)
+    assert story.state("pipeline") is State.READY
+
+
+def test_a_nested_request_goes_before_the_line() -> None:
+    story = Story(*map(spec, ("p", "hog", "rival", "det")), sizes={"p": 4, "hog": 6, "rival": 6, "det": 6})
+    hog = calling(story, "hog")
+    parent = calling(story, "p")
+    story.get("rival", timeout=100)
+    story.wait(1)
+    story.get("det", parent=story.granted(parent).lease, timeout=100)
+    story.wait(4)
+    story.end_call(hog)
+    story.answer_drain("hog")
+    story.exit("hog", status=0)
+    assert story.state("det") is State.LOADING
+    assert story.state("rival") is State.COLD
+
+
+def test_a_nested_request_may_enter_a_draining_model() -> None:
+    story = Story(*map(spec, ("p", "det", "rival")), sizes={"p": 2, "det": 6, "rival": 6})
+    parent = calling(story, "p")
+    calling(story, "det")
+    story.wait(1)
+    story.get("rival", timeout=100)
+    story.wait(3)
+    assert story.state("det") is State.DRAINING
+    ordinary = story.get("det", timeout=100)
+    assert ordinary not in story.answers
+    nested = story.get("det", parent=story.granted(parent).lease)
+    story.granted(nested)
+
+
+def test_a_request_that_closes_a_cycle_of_waiting_is_refused_at_once() -> None:
+    story = Story(*map(spec, ("p", "q", "x", "y")), sizes={"p": 5, "q": 5, "x": 3, "y": 3})
+    p, q = calling(story, "p"), calling(story, "q")
+    first = story.get("x", parent=story.granted(p).lease)
+    assert first not in story.answers, "q may finish, and then there is room"
+    second = story.get("y", parent=story.granted(q).lease)
+    refused = story.answers[second]
+    assert isinstance(refused, answers.NoRoom)
+    assert "cycle" in refused.reason
+    story.end_call(q)
+    story.close(q)
+    story.wait(10)
+    story.answer_drain("q")
+    story.exit("q", status=0)
+    assert story.state("x") is State.LOADING
+
+
+def test_a_chain_that_needs_more_than_the_device_is_refused_at_once() -> None:
+    story = Story(*map(spec, ("p", "x")), sizes={"p": 6, "x": 5})
+    parent = calling(story, "p")
+    request = story.get("x", parent=story.granted(parent).lease)
+    assert isinstance(story.answers[request], answers.NoRoom)
+
+
+def test_a_plan_gives_way_to_the_request_of_a_caller_that_it_waits_for() -> None:
+    story = Story(*map(spec, ("p", "idle", "rival", "x")), sizes={"p": 4, "idle": 4, "rival": 10, "x": 5})
+    story.hot("idle")
+    parent = calling(story, "p")
+    story.get("rival", timeout=300)
+    story.wait(10)
+    assert story.state("p") is story.state("idle") is State.DRAINING
+    nested = story.get("x", parent=story.granted(parent).lease, timeout=300)
+    story.answer_drain("idle")
+    story.exit("idle", status=0)
+    story.ready("x")
+    story.granted(nested)
+
+
+def test_a_parent_that_is_gone_makes_an_ordinary_request() -> None:
+    story = Story(spec("x"))
+    request = story.get("x", parent="no such lease")
+    story.ready("x")
+    story.granted(request)
+    assert events.Get(request=1, model="x", holder=0).parent is None

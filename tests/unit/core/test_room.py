@@ -1,0 +1,262 @@
+"""Room: who leaves for whom, and how long anybody waits."""
+
+from lazyd.core import answers, effects, events
+from lazyd.core.lifecycle import State
+from lazyd.core.spec import GIB
+
+from .story import RESIDENT, Story, spec
+
+
+def test_the_least_recently_used_leaves_and_no_more_than_needed() -> None:
+    story = Story(*map(spec, "abcd"), sizes={"a": 3, "b": 3, "c": 3, "d": 3})
+    for name in "abc":
+        story.hot(name)
+        story.wait(10)
+    story.get("d")
+    assert [story.state(name) for name in "abc"] == [State.DRAINING, State.READY, State.READY]
+
+
+def test_the_smallest_sufficient_set_leaves() -> None:
+    story = Story(*map(spec, "abc"), sizes={"a": 1, "b": 6, "c": 7})
+    story.hot("a")
+    story.wait(10)
+    story.hot("b")
+    story.wait(10)
+    story.get("c")
+    assert story.state("a") is State.READY
+    assert story.state("b") is State.DRAINING
+
+
+def test_nothing_leaves_before_every_victim_has_drained() -> None:
+    story = Story(*map(spec, "abc"), sizes={"a": 4, "b": 4, "c": 9})
+    story.hot("a")
+    story.hot("b")
+    story.wait(10)
+    request = story.get("c")
+    story.answer_drain("a")
+    assert story.state("a") is State.DRAINING
+    story.answer_drain("b")
+    assert story.state("a") is story.state("b") is State.UNLOADING
+    story.exit("a", status=0)
+    story.exit("b", status=0)
+    story.ready("c")
+    story.granted(request)
+
+
+def test_a_plan_that_loses_a_victim_lets_the_others_serve_again() -> None:
+    story = Story(*map(spec, "abc"), sizes={"a": 4, "b": 4, "c": 9})
+    story.hot("a")
+    call = story.get("b")
+    story.ready("b")
+    story.end_call(story.call(call))
+    story.wait(10)
+    story.get("c")
+    story.answer_drain("a")
+    story.tell(events.LeaseBusy(worker=story.worker("b"), lease=story.granted(call).lease))
+    story.answer_drain("b", busy=True)
+    assert story.state("a") is story.state("b") is State.READY
+    assert story.count(effects.StopWorker) == 0
+
+
+def test_a_plan_is_dropped_with_its_waiter() -> None:
+    story = Story(*map(spec, "ab"), sizes={"a": 6, "b": 6})
+    story.hot("a")
+    story.wait(10)
+    request = story.get("b")
+    story.tell(events.Cancel(request=request))
+    assert story.state("a") is State.READY
+
+
+def test_nothing_is_evicted_for_a_load_that_cannot_happen() -> None:
+    story = Story(*map(spec, "ab"), sizes={"a": 6, "b": 11})
+    story.hot("a")
+    story.wait(10)
+    refused = story.answers[story.get("b")]
+    assert isinstance(refused, answers.NoRoom)
+    assert refused.reason == "needs 11.0 GiB of ram, whose budget is 10.0 GiB"
+    assert story.state("a") is State.READY
+
+
+def test_a_refusal_names_what_is_kept() -> None:
+    story = Story(spec("risk", tier=RESIDENT), spec("b"), sizes={"risk": 6, "b": 5})
+    story.ready("risk")
+    refused = story.answers[story.get("b")]
+    assert isinstance(refused, answers.NoRoom)
+    assert refused.reason == "needs 5.0 GiB of ram, whose budget is 10.0 GiB; risk holds 6.0 GiB and is kept"
+    assert (refused.needed_bytes, refused.free_bytes) == (5 * GIB, 4 * GIB)
+
+
+def test_strangers_take_from_what_can_be_booked() -> None:
+    story = Story(spec("a"), sizes={"a": 6})
+    story.tell(events.DeviceSeen(name="ram", kind="host", total_bytes=10 * GIB, foreign_bytes=5 * GIB))
+    refused = story.answers[story.get("a")]
+    assert isinstance(refused, answers.NoRoom)
+    assert "other programs use 5.0 GiB" in refused.reason
+
+
+def test_a_model_that_just_became_ready_serves_for_a_quantum() -> None:
+    story = Story(*map(spec, "ab"), sizes={"a": 6, "b": 6})
+    story.hot("a", after=4)  # its quantum is 2 x 4 s
+    request = story.get("b", timeout=60)
+    story.wait(7.5)
+    assert story.state("a") is State.READY
+    story.wait(0.5)
+    assert story.state("a") is State.DRAINING
+    assert request not in story.answers
+
+
+def test_two_alternating_models_do_not_swap_at_every_request() -> None:
+    story = Story(spec("a", min_residency_s=30.0), spec("b", min_residency_s=30.0), sizes={"a": 6, "b": 6})
+    story.hot("a")
+    story.get("b", timeout=120)
+    for _ in range(10):
+        story.hot("a")
+        story.wait(2)
+    assert story.count(effects.StartWorker) == 1
+
+
+def test_a_waiter_past_its_max_wait_makes_a_busy_victim_drain() -> None:
+    story = Story(spec("a"), spec("b", max_wait_s=5.0), sizes={"a": 6, "b": 6})
+    call = story.get("a")
+    story.ready("a")
+    story.call(call)
+    story.wait(10)
+    story.get("b")
+    story.wait(4)
+    assert story.state("a") is State.READY
+    story.wait(1)
+    assert story.state("a") is State.DRAINING
+    late = story.get("a")
+    assert late not in story.answers
+    story.end_call(call)
+    story.answer_drain("a")
+    story.exit("a", status=0)
+    assert story.state("b") is State.LOADING
+
+
+def test_a_held_lease_is_not_drained_until_its_time_is_over() -> None:
+    story = Story(spec("a"), spec("b"), sizes={"a": 6, "b": 6})
+    call = story.get("a", hold_s=60.0)
+    story.ready("a")
+    story.end_call(story.call(call))
+    story.get("b", timeout=120)
+    story.wait(59)
+    assert story.state("a") is State.READY
+    story.wait(2)
+    assert story.state("a") is State.DRAINING
+
+
+def test_a_fresh_lease_is_safe_until_its_first_call() -> None:
+    story = Story(spec("a"), spec("b"), sizes={"a": 6, "b": 6})
+    story.get("a")
+    story.ready("a", after=0.1)
+    story.get("b", timeout=60)
+    story.wait(4.5)
+    assert story.state("a") is State.READY
+    story.wait(1)
+    assert story.state("a") is State.DRAINING
+
+
+def test_later_requests_do_not_take_the_bytes_that_an_overdue_one_waits_for() -> None:
+    story = Story(spec("a"), spec("big", max_wait_s=1.0), spec("small"), sizes={"a": 6, "big": 8, "small": 3})
+    call = story.get("a", hold_s=60.0)
+    story.ready("a")
+    story.call(call)
+    story.get("big", timeout=100)
+    story.wait(2)
+    story.get("small", timeout=100)
+    assert story.state("small") is State.COLD
+    assert story.free_gib == 4
+
+
+def test_a_request_that_fits_passes_one_that_does_not_yet() -> None:
+    story = Story(spec("a"), spec("big", max_wait_s=30.0), spec("small"), sizes={"a": 6, "big": 8, "small": 3})
+    call = story.get("a", hold_s=60.0)
+    story.ready("a")
+    story.call(call)
+    story.get("big", timeout=100)
+    story.get("small", timeout=100)
+    assert story.state("small") is State.LOADING
+
+
+def test_bytes_on_their_way_are_waited_for_rather_than_evicting_more() -> None:
+    story = Story(*map(spec, "abc"), sizes={"a": 5, "b": 5, "c": 5})
+    story.hot("a")
+    story.hot("b")
+    story.wait(10)
+    story.unload("a")
+    story.answer_drain("a")
+    story.get("c")
+    assert story.state("b") is State.READY
+    story.exit("a", status=0)
+    assert story.state("c") is State.LOADING
+
+
+def test_a_load_that_nobody_waits_for_gives_way() -> None:
+    story = Story(*map(spec, "ab"), sizes={"a": 6, "b": 6})
+    first = story.get("a")
+    story.tell(events.Cancel(request=first))
+    assert story.state("a") is State.LOADING
+    story.get("b")
+    assert story.state("a") is State.UNLOADING
+
+
+def test_a_pinned_model_is_never_evicted() -> None:
+    story = Story(spec("a", pin=True), spec("b"), sizes={"a": 6, "b": 6})
+    story.hot("a")
+    story.wait(100)
+    assert isinstance(story.answers[story.get("b")], answers.NoRoom)
+    assert story.state("a") is State.READY
+
+
+def test_growth_is_booked_and_nothing_is_admitted_on_it() -> None:
+    story = Story(*map(spec, "ab"), sizes={"a": 3, "b": 6})
+    call = story.get("a", hold_s=100.0)
+    story.ready("a")
+    story.call(call)
+    story.tell(events.WorkerMeasured(worker=story.worker("a"), bytes_by_device={"ram": 5 * GIB}))
+    assert story.free_gib == 5
+    story.get("b", timeout=50)
+    assert story.state("b") is State.COLD
+
+
+def test_a_gpu_comes_before_ram_and_each_device_counts_alone() -> None:
+    story = Story(spec("a"), spec("b"))
+    for gpu in ("gpu0", "gpu1"):
+        story.tell(events.DeviceSeen(name=gpu, kind="cuda", total_bytes=8 * GIB))
+    for number, name in enumerate("ab", start=70):
+        story.core.handle(events.Get(request=number, model=name, holder=0), story.now)
+        found = story.core.handle(events.Predicted(model=name, bytes_by_kind={"cuda": 6 * GIB, "host": GIB}), story.now)
+        start = next(effect for effect in found if isinstance(effect, effects.StartWorker))
+        assert start.devices == (f"gpu{number - 70}",)
+
+
+def test_a_model_that_names_a_device_goes_nowhere_else() -> None:
+    story = Story(spec("a", device=("gpu7",)))
+    refused = story.answers[story.get("a")]
+    assert isinstance(refused, answers.NoRoom)
+    assert refused.device == "gpu7"
+
+
+def test_a_family_keeps_max_loaded_objects_in_one_worker_and_the_oldest_leaves() -> None:
+    story = Story(spec("strategy/*", max_loaded=2))
+    for name in ("alpha", "beta"):
+        story.hot(f"strategy/{name}")
+        story.wait(10)
+    assert story.worker("strategy/alpha") == story.worker("strategy/beta")
+    request = story.get("strategy/gamma")
+    story.answer_drain("strategy/alpha")
+    assert story.effects[-1] == effects.UnloadObject(worker=story.worker("strategy/beta"), model="strategy/alpha")
+    story.tell(events.ObjectUnloaded(worker=story.worker("strategy/beta"), model="strategy/alpha"))
+    story.ready("strategy/gamma")
+    story.granted(request)
+    assert story.count(effects.StartWorker) == 1
+
+
+def test_the_worker_of_an_empty_family_exits() -> None:
+    story = Story(spec("strategy/*", idle_timeout_s=60.0))
+    story.hot("strategy/alpha")
+    worker = story.worker("strategy/alpha")
+    story.wait(60)
+    story.answer_drain("strategy/alpha")
+    assert story.effects[-1] == effects.StopWorker(worker=worker, grace_s=5.0)
