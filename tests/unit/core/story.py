@@ -129,7 +129,8 @@ class Story:
     def answer_drain(self, model: str, busy: bool = False) -> None:
         """The worker answers the drain under way."""
         instance = self.core.world.models[model].instance
-        assert instance is not None and instance.leaving is not None, f"{model} does not drain"
+        assert instance is not None
+        assert instance.leaving is not None, f"{model} does not drain"
         kind = events.StillBusy if busy else events.Drained
         self.tell(kind(worker=instance.worker.id, model=model, drain=instance.leaving.number))
 
