@@ -1,0 +1,36 @@
+"""The environment of a model: what its spec says, on top of what its `env_file` says."""
+
+from __future__ import annotations
+
+from lazyd.core.spec import ModelSpec
+
+
+def merged_environment(spec: ModelSpec) -> dict[str, str]:
+    """Reads the file, so it is called in a thread.
+
+    The file has lines ``NAME=value``; blank lines and those that begin with ``#`` are skipped,
+    and one pair of quotes around a value is taken off, as in systemd's ``EnvironmentFile=``.
+
+    Raises:
+        OSError: the file cannot be read.
+        ValueError: a line is no assignment. The message does not show it: it may be a secret.
+    """
+    if spec.env_file is None:
+        return dict(spec.env)
+    environment: dict[str, str] = {}
+    with open(spec.env_file, encoding="utf-8") as file:
+        for number, line in enumerate(file, 1):
+            line = line.strip()
+            if not line or line.startswith("#"):
+                continue
+            name, equals, value = line.partition("=")
+            if not equals or not name.strip().isidentifier():
+                raise ValueError(f"{spec.env_file}:{number}: expected NAME=value")
+            environment[name.strip()] = _unquoted(value.strip())
+    return {**environment, **spec.env}
+
+
+def _unquoted(value: str) -> str:
+    if len(value) >= 2 and value[0] == value[-1] and value[0] in "\"'":
+        return value[1:-1]
+    return value

@@ -1,0 +1,233 @@
+"""Keeps a worker host connected: finds one, starts one where nobody else does, sees it end.
+
+Under systemd the host is a unit of its own and is only waited for. Otherwise the manager starts
+it, in a session of its own, so that it outlives the manager.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+
+from lazyd import places
+from lazyd.core.events import Event, HostLost
+
+from .adoption import adopt
+from .hostlink import HostLink, NoHost
+from .messages import Hello
+from .workers import Workers
+
+log = logging.getLogger("lazyd.host")
+
+START_S = 30.0
+"""How long a host that was started may take until its socket answers."""
+QUICK_LOOK_S = 0.01
+LONGEST_LOOK_S = 2.0
+"""How often a host that is starting is looked for, at first and in the end."""
+FIRST_PAUSE_S = 0.5
+LONGEST_PAUSE_S = 30.0
+"""Between two starts of a host that does not come up."""
+PATIENCE_S = 2.0
+"""How much longer than it was given a host may take to end."""
+
+
+Note = Callable[[str, str], None]
+"""Takes the kind of an event and its reason."""
+
+
+class HostKeeper:
+    """`on_connected` is called when a host has been found or started, `note` when something is worth knowing."""
+
+    def __init__(
+        self,
+        runtime: str,
+        control_socket: str,
+        version: str,
+        workers: Workers,
+        tell: Callable[[Event], None],
+        *,
+        starts_hosts: bool,
+        on_connected: Callable[[HostLink], None],
+        note: Note,
+    ) -> None:
+        self._runtime = runtime
+        self._control_socket = control_socket
+        self._socket = places.host_socket(runtime)
+        self._version = version
+        self._workers = workers
+        self._tell = tell
+        self._starts_hosts = starts_hosts
+        self._on_connected = on_connected
+        self._note = note
+        self._link: HostLink | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+        self._pidfd: int | None = None
+        self._wanted = True
+
+    @property
+    def pid(self) -> int | None:
+        """The host's, while one is connected."""
+        return self._link.pid if self._link is not None else None
+
+    async def find(self) -> bool:
+        """Adopts the workers of a host that is there already. Whether there was one."""
+        try:
+            link = await HostLink.connect(self._socket, self._version)
+        except NoHost as reason:
+            log.debug("no host yet: %s", reason)
+            return False
+        await self._take(link)
+        return True
+
+    async def keep(self) -> None:
+        """Sees to it that a host is connected, until `quit`."""
+        while self._wanted:
+            if self._link is None:
+                await self._take(await self._get())
+            await self._watch()
+
+    async def quit(self, grace_s: float) -> None:
+        """Has the host end its workers and itself, and waits for that; then it is killed."""
+        self._wanted = False
+        if self._link is not None and self._pidfd is not None:
+            self._link.send({"do": "quit", "grace_s": grace_s})
+            if not await _has_ended(self._pidfd, grace_s + PATIENCE_S):
+                log.warning("the host (pid %s) did not end in time and is killed", self.pid)
+                with contextlib.suppress(ProcessLookupError):
+                    signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
+                await _has_ended(self._pidfd, PATIENCE_S)
+        elif self._process is not None:
+            self._process.kill()  # it was started a moment ago, and has no workers yet
+        await asyncio.to_thread(self._reap)
+
+    # One host.
+
+    async def _take(self, link: HostLink) -> None:
+        if self._pidfd is not None:
+            os.close(self._pidfd)
+        try:
+            self._pidfd = os.pidfd_open(link.pid)
+        except OSError:
+            self._pidfd = None  # it has just ended, or runs where its pid means nothing here
+        await adopt(link, self._workers, self._tell)
+        self._link = link
+        self._on_connected(link)
+        log.info("connected to the host (pid %d) with %d workers", link.pid, len(link.workers))
+
+    async def _watch(self) -> None:
+        """Waits for the end of the connection. A host that still lives is taken up again with its workers."""
+        link = self._link
+        assert link is not None
+        assert link.hello is not None
+        await link.ended.wait()
+        if not self._wanted:
+            return
+        link.close()
+        self._link = None
+        try:
+            again = await HostLink.connect(self._socket, self._version)
+        except NoHost:
+            again = None
+        same = again is not None and again.hello is not None and _identity(again.hello) == _identity(link.hello)
+        if not same:
+            log.error("the host (pid %d) is gone, and its workers with it", link.pid)
+            self._note("host lost", f"the host (pid {link.pid}) is gone, and its workers with it")
+            self._workers.disconnect()
+            self._tell(HostLost())
+            await asyncio.to_thread(self._reap)
+        if again is not None:
+            await self._take(again)
+
+    async def _get(self) -> HostLink:
+        """Starts a host, or waits until somebody has."""
+        look_s, start_s = QUICK_LOOK_S, FIRST_PAUSE_S
+        while True:
+            with contextlib.suppress(NoHost):
+                return await HostLink.connect(self._socket, self._version)
+            if self._starts_hosts:
+                link = await self._start()
+                if link is not None:
+                    return link
+                await asyncio.sleep(start_s)
+                start_s = min(2 * start_s, LONGEST_PAUSE_S)
+            else:
+                await asyncio.sleep(look_s)
+                look_s = min(2 * look_s, LONGEST_LOOK_S)
+
+    async def _start(self) -> HostLink | None:
+        """Starts a host and connects to it; None if it did not come up."""
+        try:
+            self._process = await asyncio.to_thread(start, self._runtime, self._control_socket)
+        except OSError as error:
+            self._failed(f"it cannot be started: {error}")
+            return None
+        deadline = time.monotonic() + START_S
+        while self._process.poll() is None and time.monotonic() < deadline:
+            await asyncio.sleep(QUICK_LOOK_S)
+            with contextlib.suppress(NoHost):
+                return await HostLink.connect(self._socket, self._version)
+        status = self._process.poll()
+        if status is None:
+            self._process.kill()
+        await asyncio.to_thread(self._reap)
+        self._failed(f"it did not answer within {START_S:g} s" if status is None else f"it ended with status {status}")
+        return None
+
+    def _failed(self, reason: str) -> None:
+        line = f"no worker host: {reason}; see {places.host_log(self._runtime)}"
+        log.error(line)
+        self._note("host failed", line)
+
+    def _reap(self) -> None:
+        """Blocks until the host that was started here has left no zombie."""
+        process, self._process = self._process, None
+        if process is not None:
+            process.wait()
+
+
+def start(runtime: str, control_socket: str) -> subprocess.Popen[bytes]:
+    """Starts a host, whose workers find this daemon. Blocks for the time of a fork.
+
+    Raises:
+        OSError: its directory cannot be made, or the process not be started.
+    """
+    os.makedirs(places.host_dir(runtime), mode=0o750, exist_ok=True)
+    environment = {name: value for name, value in os.environ.items() if name != "NOTIFY_SOCKET"}
+    environment["LAZYD_SOCKET"] = control_socket
+    with open(places.host_log(runtime), "ab") as output:
+        return subprocess.Popen(
+            [sys.executable, "-P", "-m", "lazyd.host", "--runtime-dir", runtime],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            env=environment,
+            cwd="/",
+            start_new_session=True,
+        )
+
+
+def _identity(hello: Hello) -> tuple[int, float]:
+    """What a host keeps when it executes itself anew."""
+    return hello.pid, hello.started
+
+
+async def _has_ended(pidfd: int, within_s: float) -> bool:
+    """Waits for the end of a process; whether it came in time."""
+    loop = asyncio.get_running_loop()
+    ended = asyncio.Event()
+    loop.add_reader(pidfd, ended.set)
+    try:
+        async with asyncio.timeout(within_s):
+            await ended.wait()
+    except TimeoutError:
+        return False
+    finally:
+        loop.remove_reader(pidfd)
+    return True

@@ -1,0 +1,132 @@
+"""The connection to the worker host: whole messages and descriptors over ``host/host.sock``."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import pwd
+import socket
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from lazyd.varlink.peer import peer_of
+
+from .messages import All, FromHost, Hello, Worker, from_host
+from .packets import PacketSocket
+
+log = logging.getLogger("lazyd.hostlink")
+
+HOST_USER = "lazyd-worker"
+HELLO_S = 5.0
+"""How long a host may take to say what it has."""
+
+
+class NoHost(Exception):
+    """Nobody answers at the host's socket; `str` says why."""
+
+
+class HostLink:
+    """A connected host that has said hello.
+
+    `workers` are those that it has at that moment, `on_message` (set by `listen`) gets all that
+    it says afterwards, `ended` is set when the connection has ended.
+    """
+
+    def __init__(self, sock: socket.socket) -> None:
+        self.hello: Hello | None = None
+        self.workers: list[Worker] = []
+        self.ended = asyncio.Event()
+        self._complete = asyncio.Event()
+        self._early: list[FromHost] = []
+        self._on_message: Callable[[FromHost], None] | None = None
+        self._packets = PacketSocket(sock, self._packet, self._end)
+
+    @classmethod
+    async def connect(cls, path: str, version: str) -> HostLink:
+        """Connects, checks who is there, and hears of its workers.
+
+        Raises:
+            NoHost: there is none, it is somebody else's, or it does not answer.
+        """
+        sock = _connected(path)
+        link = cls(sock)
+        try:
+            link.send({"do": "hello", "pid": os.getpid(), "version": version})
+            async with asyncio.timeout(HELLO_S):
+                await link._complete.wait()
+        except TimeoutError:
+            link.close()
+            raise NoHost(f"the host at {path} did not answer within {HELLO_S:g} s") from None
+        except asyncio.CancelledError:
+            link.close()
+            raise
+        if link.ended.is_set():
+            raise NoHost(f"the host at {path} has closed the connection")
+        return link
+
+    @property
+    def pid(self) -> int:
+        assert self.hello is not None
+        return self.hello.pid
+
+    def listen(self, on_message: Callable[[FromHost], None]) -> None:
+        """From now on messages go there, those that have come already first."""
+        early, self._early = self._early, []
+        self._on_message = on_message
+        for message in early:
+            on_message(message)
+
+    def send(self, message: dict[str, Any], fds: Sequence[int] = ()) -> None:
+        """Sends a message with descriptors, which are closed here."""
+        self._packets.send(message, fds)
+
+    def close(self) -> None:
+        self._packets.close()
+        self._end()
+
+    def _packet(self, packet: memoryview) -> None:
+        try:
+            message = from_host(packet)
+        except msgspec.MsgspecError as error:
+            log.warning("the host said something that was not understood: %s", error)
+            return
+        if isinstance(message, Hello):
+            self.hello = message
+        elif isinstance(message, Worker):
+            self.workers.append(message)
+        elif isinstance(message, All):
+            self._complete.set()
+        elif self._on_message is None:
+            self._early.append(message)
+        else:
+            self._on_message(message)
+
+    def _end(self) -> None:
+        self.ended.set()
+        self._complete.set()
+
+
+def _connected(path: str) -> socket.socket:
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    sock.setblocking(False)
+    try:
+        sock.connect(path)
+        uid = peer_of(sock).uid
+    except OSError as error:
+        sock.close()
+        raise NoHost(f"{path}: {error.strerror}") from None
+    if uid not in _host_uids():
+        sock.close()
+        raise NoHost(f"{path} is served by uid {uid}, which is no host of this daemon")
+    return sock
+
+
+def _host_uids() -> set[int]:
+    uids = {os.geteuid()}
+    with contextlib.suppress(KeyError):
+        uids.add(pwd.getpwnam(HOST_USER).pw_uid)
+    return uids

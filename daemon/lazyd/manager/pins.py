@@ -1,0 +1,85 @@
+"""Pins outlive restarts: a small file in the state directory, replaced as a whole."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+import os
+
+from lazyd import places
+
+log = logging.getLogger("lazyd.pins")
+
+
+def load(state: str) -> frozenset[str]:
+    """What is pinned; nothing if the file is missing or damaged, which is logged."""
+    path = places.pins_file(state)
+    try:
+        with open(path, encoding="utf-8") as file:
+            pins = json.load(file)
+        if not isinstance(pins, list) or not all(isinstance(pin, str) for pin in pins):
+            raise ValueError("it is no list of names")
+    except FileNotFoundError:
+        return frozenset()
+    except (OSError, ValueError) as error:
+        log.error("%s cannot be read: %s; nothing is pinned, pin again what should be", path, error)
+        return frozenset()
+    return frozenset(pins)
+
+
+def save(state: str, pins: frozenset[str]) -> None:
+    """Replaces the file; after it returns the pins outlive a power cut.
+
+    Raises:
+        OSError: the disk is full, say. The old file is as it was.
+    """
+    path = places.pins_file(state)
+    os.makedirs(state, mode=0o700, exist_ok=True)
+    new = f"{path}.new"
+    try:
+        with open(new, "w", encoding="utf-8") as file:
+            json.dump(sorted(pins), file)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(new, path)
+    except OSError:
+        with contextlib.suppress(OSError):
+            os.unlink(new)
+        raise
+
+
+class PinKeeper:
+    """Saves pins in a thread, the latest only; `settled` waits until they are on the disk."""
+
+    def __init__(self, state: str, pins: frozenset[str]) -> None:
+        self._state = state
+        self.pins = pins
+        self.problem: str | None = None
+        """Why the last save failed."""
+        self._saving: asyncio.Task[None] | None = None
+        self._saved = pins
+
+    def keep(self, pins: frozenset[str]) -> None:
+        self.pins = pins
+        if self._saving is None:
+            self._saving = asyncio.create_task(self._save(), name="pins")
+
+    async def settled(self) -> None:
+        while self._saving is not None:
+            await asyncio.shield(self._saving)
+
+    async def _save(self) -> None:
+        try:
+            while self._saved != self.pins:
+                pins = self.pins
+                try:
+                    await asyncio.to_thread(save, self._state, pins)
+                    self.problem = None
+                except OSError as error:
+                    self.problem = f"pins could not be kept in {self._state}: {error.strerror}; make room there"
+                    log.error(self.problem)
+                self._saved = pins
+        finally:
+            self._saving = None

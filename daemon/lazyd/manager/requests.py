@@ -1,0 +1,80 @@
+"""Requests that the core is to answer: a number each, and who waits for it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from lazyd.core.answers import Outcome, Refusal
+from lazyd.core.effects import Answer, Progress
+from lazyd.core.events import Cancel, Event
+from lazyd.varlink.service import INTERFACE
+
+from .driver import Driver
+
+OnAnswer = Callable[[Outcome], None]
+OnProgress = Callable[[Progress], None]
+
+
+class Refused(Exception):
+    """A request of the daemon's own was refused."""
+
+    def __init__(self, refusal: Refusal) -> None:
+        super().__init__(repr(refusal))
+        self.refusal = refusal
+
+
+def error_name(refusal: Outcome) -> str:
+    """The varlink error of a refusal; its parameters are the refusal itself."""
+    return f"{INTERFACE}.{type(refusal).__name__}"
+
+
+class Requests:
+    """Hands out numbers and brings each answer to the one who waits."""
+
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
+        self._last = 0
+        self._waiting: dict[int, tuple[OnAnswer, OnProgress | None]] = {}
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def open(self, on_answer: OnAnswer, on_progress: OnProgress | None = None) -> int:
+        """The number of a new request, which is told to the core next."""
+        self._last = number = self._last + 1
+        self._waiting[number] = (on_answer, on_progress)
+        return number
+
+    def cancel(self, number: int) -> None:
+        """Nobody waits any more."""
+        if self._waiting.pop(number, None) is not None:
+            self._driver.tell(Cancel(request=number))
+
+    def answer(self, effect: Answer) -> None:
+        waiting = self._waiting.pop(effect.request, None)
+        if waiting is not None:
+            waiting[0](effect.outcome)
+
+    def progress(self, effect: Progress) -> None:
+        waiting = self._waiting.get(effect.request)
+        if waiting is not None and waiting[1] is not None:
+            waiting[1](effect)
+
+    async def ask(self, event: Callable[[int], Event]) -> Outcome:
+        """Asks on the daemon's own behalf. `event` gets the request's number.
+
+        Raises:
+            Refused: the core said no.
+        """
+        answered: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+        number = self.open(lambda outcome: None if answered.done() else answered.set_result(outcome))
+        self._driver.tell(event(number))
+        try:
+            outcome = await answered
+        except asyncio.CancelledError:
+            self.cancel(number)
+            raise
+        if isinstance(outcome, Refusal):
+            raise Refused(outcome)
+        return outcome

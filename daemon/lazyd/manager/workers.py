@@ -1,0 +1,159 @@
+"""The workers that are alive, as the shell sees them: a channel each, and what was measured.
+
+Starting, attaching and ending go by way of the host, everything else over the worker's channel.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import msgspec
+
+from lazyd.core.effects import StartWorker, StopWorker
+from lazyd.core.events import Event, WorkerExited, WorkerMeasured, WorkerStarted
+from lazyd.core.spec import ModelSpec
+
+from .channel import Channel
+from .environment import merged_environment
+from .hostlink import HostLink
+from .messages import Exited, FromHost, Measured, Started
+from .packets import pair
+
+log = logging.getLogger("lazyd.workers")
+
+
+class Workers:
+    """`tell` gets the events of all workers; `spec_of` finds the spec of a key; `run` runs a short task."""
+
+    def __init__(
+        self,
+        tell: Callable[[Event], None],
+        spec_of: Callable[[str], ModelSpec | None],
+        run: Callable[[str, Coroutine[Any, Any, None]], None],
+    ) -> None:
+        self._tell = tell
+        self._spec_of = spec_of
+        self._run = run
+        self._link: HostLink | None = None
+        self.channels: dict[str, Channel] = {}
+        self.measured: dict[str, dict[str, int]] = {}
+        self._preparing: set[str] = set()
+        """Workers whose start waits for a file to be read."""
+        self.none_left = asyncio.Event()
+        self.none_left.set()
+
+    # The host comes and goes.
+
+    def connect(self, link: HostLink) -> None:
+        self._link = link
+
+    def disconnect(self) -> None:
+        """The host is lost, and the workers with it."""
+        self._link = None
+        for worker in list(self.channels):
+            self._forget(worker)
+        self._preparing.clear()
+
+    def add(self, channel: Channel) -> None:
+        self.channels[channel.worker] = channel
+        self.none_left.clear()
+
+    def attach(self, worker: str) -> Channel:
+        """Gives a worker that runs already a new channel, whose events are held back at first."""
+        assert self._link is not None
+        ours, theirs = pair()
+        channel = Channel(worker, ours, self._tell, held=True)
+        self._link.send({"do": "attach", "worker": worker}, [theirs.detach()])
+        self.add(channel)
+        return channel
+
+    # What the core wants.
+
+    def start(self, effect: StartWorker) -> None:
+        spec = self._spec_of(effect.model)
+        if spec is None or self._link is None:
+            self._not_started(
+                effect.worker, "there is no host" if spec else f"{effect.model} is not configured any more"
+            )
+            return
+        ours, theirs = pair()
+        self.add(Channel(effect.worker, ours, self._tell))
+        fd = theirs.detach()
+        if spec.env_file is None:
+            self._send_start(effect, spec, spec.env, fd)
+        else:
+            self._preparing.add(effect.worker)
+            self._run(f"start of {effect.model}", self._start_later(effect, spec, fd))
+
+    def stop(self, effect: StopWorker) -> None:
+        if effect.worker in self._preparing:
+            self._preparing.discard(effect.worker)
+            self._not_started(effect.worker, "its start was cancelled")
+        elif self._link is not None:
+            self._link.send({"do": "stop", "worker": effect.worker, "grace_s": effect.grace_s})
+
+    def measure(self) -> None:
+        """Asks the host what every worker uses."""
+        if self._link is not None and self.channels:
+            self._link.send({"do": "measure"})
+
+    async def _start_later(self, effect: StartWorker, spec: ModelSpec, fd: int) -> None:
+        reason = "its start was cancelled"
+        try:
+            environment = await asyncio.to_thread(merged_environment, spec)
+        except (OSError, ValueError) as error:
+            reason = str(error)
+        else:
+            if effect.worker in self._preparing:
+                self._preparing.discard(effect.worker)
+                self._send_start(effect, spec, environment, fd)
+                return
+        os.close(fd)
+        if effect.worker in self._preparing:
+            self._preparing.discard(effect.worker)
+            self._not_started(effect.worker, reason)
+
+    def _send_start(self, effect: StartWorker, spec: ModelSpec, environment: dict[str, str], fd: int) -> None:
+        message = {
+            "do": "start",
+            "worker": effect.worker,
+            "model": effect.model,
+            "spec": {**msgspec.to_builtins(spec), "env": environment},
+            "devices": effect.devices,
+            "memo": effect.memo,
+        }
+        if self._link is None:
+            os.close(fd)
+            return  # all workers were told to be lost
+        self._link.send(message, [fd])
+
+    def _not_started(self, worker: str, reason: str) -> None:
+        self._forget(worker)
+        self._tell(WorkerExited(worker=worker, log=reason))
+
+    # What the host says.
+
+    def hear(self, message: FromHost) -> None:
+        if isinstance(message, Started):
+            self._tell(WorkerStarted(worker=message.worker, pid=message.pid))
+        elif isinstance(message, Exited):
+            channel = self.channels.get(message.worker)
+            if channel is not None:
+                channel.finish()
+            self._forget(message.worker)
+            self._tell(message.event())
+        elif isinstance(message, Measured) and message.worker in self.channels:
+            self.measured[message.worker] = message.bytes
+            self._tell(WorkerMeasured(worker=message.worker, bytes_by_device=message.bytes))
+
+    def _forget(self, worker: str) -> None:
+        self.measured.pop(worker, None)
+        channel = self.channels.pop(worker, None)
+        if channel is not None:
+            channel.close()
+        if not self.channels:
+            self.none_left.set()
