@@ -21,6 +21,12 @@ from .rules import RULES
 from .world import World
 
 
+def cancel(world: World, event: events.Cancel) -> None:
+    """A client has gone, whatever it waited for."""
+    requests.cancel(world, event)
+    unloads.cancel(world, event)
+
+
 def stop(world: World, event: events.Stop) -> None:
     """Everything leaves; at the deadline even what is in the middle of a call."""
     world.stop_deadline = event.deadline
@@ -51,7 +57,7 @@ def nothing(world: World, *_: object) -> None:
 EVENTS: dict[type[events.Event], Callable[[World, Any], None]] = {
     events.Get: requests.get,
     events.Load: requests.load,
-    events.Cancel: requests.cancel,
+    events.Cancel: cancel,
     events.Unload: unloads.unload,
     events.Release: leases.release,
     events.Pin: pins.pin,

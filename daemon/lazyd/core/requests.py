@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import leases, unloads
+from . import leases
 from .answers import ModelNotFound, ShuttingDown, Timeout
 from .events import Cancel, Get, Load
 from .lifecycle import GONE, LOADS
@@ -96,9 +96,7 @@ def phase(model: Model) -> str:
 
 
 def cancel(world: World, event: Cancel) -> None:
-    """A client has gone. A load goes on without it; a drain that it asked for does not."""
+    """A client that waited for a model has gone. The load goes on without it."""
     waiter = world.waiters.get(event.request)
     if waiter is not None:
         leave_line(world, waiter)
-    if event.request in world.unloads:
-        unloads.end(world, event.request)

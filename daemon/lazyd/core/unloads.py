@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from . import requests
 from .answers import Busy, Cancelled, ModelNotFound, Timeout, Unloaded
-from .events import Unload
+from .events import Cancel, Unload
 from .lifecycle import GONE, LOADS, State
 from .records import Instance, Model
 from .world import UnloadWish, World
@@ -39,6 +39,12 @@ def cancel_waiters(world: World, model: Model) -> None:
     for waiter in list(model.waiters):
         requests.leave_line(world, waiter)
         world.answer(waiter.request, Cancelled(model=model.key))
+
+
+def cancel(world: World, event: Cancel) -> None:
+    """A client that asked for an unload has gone: what still drains for it serves on."""
+    if event.request in world.unloads:
+        end(world, event.request)
 
 
 def chosen(world: World, event: Unload) -> list[Model] | ModelNotFound:
