@@ -25,9 +25,12 @@ INSTALLED = $(PREFIX)/bin/lazyd $(PREFIX)/bin/lazyctl $(PREFIX)/share/doc/lazyd/
 	$(addprefix $(UNITDIR)/,$(UNITS)) $(addprefix $(USERUNITDIR)/,$(USERUNITS)) \
 	$(SYSUSERSDIR)/lazyd.conf $(TMPFILESDIR)/lazyd.conf \
 	$(foreach completion,$(COMPLETIONS),$(lastword $(subst :, ,$(completion))))
-# Removed only if they are empty then: a distribution shares them.
-DIRECTORIES = $(sort $(dir $(INSTALLED)) $(PREFIX)/share/bash-completion/ $(PREFIX)/share/zsh/ $(PREFIX)/share/fish/ \
-	$(PREFIX)/lib/systemd/)
+# Removed only if they are empty then, for others use them too; deeper ones first.
+DIRECTORIES = $(UNITDIR) $(USERUNITDIR) $(SYSUSERSDIR) $(TMPFILESDIR) $(PREFIX)/lib/systemd \
+	$(PREFIX)/share/bash-completion/completions $(PREFIX)/share/bash-completion \
+	$(PREFIX)/share/zsh/site-functions $(PREFIX)/share/zsh \
+	$(PREFIX)/share/fish/vendor_completions.d $(PREFIX)/share/fish \
+	$(PREFIX)/share/doc/lazyd
 
 # Units and wrappers are written for /usr/local.
 AT_PREFIX = sed -e 's|/usr/local|$(PREFIX)|g'
@@ -87,7 +90,8 @@ ifeq ($(DESTDIR),)
 endif
 	@rm -f $(addsuffix ",$(addprefix "$(DESTDIR),$(INSTALLED)))
 	@rm -rf "$(DESTDIR)$(LIBDIR)"
-	@rmdir --ignore-fail-on-non-empty $(addsuffix ",$(addprefix "$(DESTDIR),$(DIRECTORIES))) 2>/dev/null || true
+	@for directory in $(addsuffix ",$(addprefix "$(DESTDIR),$(DIRECTORIES))); do \
+		if [ -d "$$directory" ]; then rmdir --ignore-fail-on-non-empty "$$directory"; fi; done
 ifeq ($(DESTDIR),)
 	@if [ -d /run/systemd/system ]; then systemctl daemon-reload; fi
 	@echo "Removed. Left: $(SYSCONFDIR)/lazyd, /var/lib/lazyd, /var/cache/lazyd-worker, the users lazyd and lazyd-worker"

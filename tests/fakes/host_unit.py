@@ -48,7 +48,7 @@ def nobody_comes_back() -> bool:
     shown = subprocess.run(
         ["systemctl", "show", "--property=ActiveState,Job", "lazyd.service"], capture_output=True, text=True, check=True
     ).stdout
-    return ("=inactive" in shown or "=failed" in shown) and "Job=" not in shown
+    return set(shown.split()) in ({"ActiveState=inactive", "Job="}, {"ActiveState=failed", "Job="})
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """A stand-in for the manager as systemd sees it, that fails as a test wants: no model, no ledger, no varlink.
 
-It takes the inherited socket, says READY, feeds the watchdog, answers every connection's line with its pid, and
-notes in its state directory what it was told. It exits with 78 while /etc/lazyd/broken exists, with 1 while /etc/lazyd/fails exists.
+It takes the inherited socket, says READY, feeds the watchdog, answers what a connection sends with its pid, and
+notes in its state directory the signals it gets. It exits with 78 while /etc/lazyd/broken exists, with 1 while
+/etc/lazyd/fails does.
 """
 
 import os

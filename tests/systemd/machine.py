@@ -35,7 +35,7 @@ class Machine:
 
     def start(self, *command: str, user: str = "root", text: bool = True) -> subprocess.Popen[str]:
         """Starts a command in the system; its output is read through the pipes."""
-        enter = ["nsenter", "--target", str(self.init), "--all", "--wd=/"]
+        enter = ["nsenter", "--target", str(self.init), "--all"]
         if user != "root":
             enter += ["runuser", "-u", user, "--"]
         environment = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C.UTF-8"}

@@ -9,6 +9,7 @@ import json
 import subprocess
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import pytest
 
@@ -46,17 +47,31 @@ print(json.dumps({"longest_s": max(waits, default=0), "errors": errors, "manager
 """
 
 
+@dataclass(frozen=True)
+class Seen:
+    """What a client has seen: its longest wait, its errors, and how many managers answered it."""
+
+    longest_s: float
+    errors: list[str]
+    managers: int
+
+
 class Client:
-    """A program that connects, asks and connects again, for as long as it is let."""
+    """A program that connects, asks and connects again, until the `with` ends; then `seen` is known."""
+
+    seen: Seen
 
     def __init__(self, machine: Machine) -> None:
-        self._process = machine.start("/usr/bin/python3", "-c", CLIENT, user=USER)
+        self._machine = machine
 
-    def end(self) -> dict[str, object]:
-        """Its longest wait, its errors, and how many managers answered it."""
+    def __enter__(self) -> Client:
+        self._process = self._machine.start("/usr/bin/python3", "-c", CLIENT, user=USER)
+        return self
+
+    def __exit__(self, *_: object) -> None:
         out, err = self._process.communicate("", timeout=20)
         assert self._process.returncode == 0, err
-        return dict(json.loads(out))
+        self.seen = Seen(**json.loads(out))
 
 
 @pytest.fixture(scope="module")
@@ -110,11 +125,10 @@ def test_the_first_connection_starts_manager_and_host(standins: Machine) -> None
 
 def test_ten_restarts_in_a_row_cost_a_client_no_error_and_no_worker(running: Machine) -> None:
     workers, first = running.pids(HOST), pid(running)
-    client = Client(running)
-    for _ in range(10):
-        running.run("systemctl", "restart", MANAGER)
-    seen = client.end()
-    assert seen["errors"] == []
+    with Client(running) as client:
+        for _ in range(10):
+            running.run("systemctl", "restart", MANAGER)
+    assert client.seen.errors == []
     assert running.pids(HOST) == workers
     assert pid(running) != first
     assert "SIGUSR1" not in told(running)
@@ -122,23 +136,21 @@ def test_ten_restarts_in_a_row_cost_a_client_no_error_and_no_worker(running: Mac
 
 def test_ten_kills_in_a_row_cost_a_client_no_error_and_no_worker(running: Machine) -> None:
     workers = running.pids(HOST)
-    client = Client(running)
-    for _ in range(10):
-        killed = pid(running)
-        running.run("kill", "-KILL", str(killed))
-        eventually(lambda killed=killed: pid(running) not in (0, killed) and state(running)[MANAGER] == "active")
-    seen = client.end()
-    assert seen["errors"] == []
+    with Client(running) as client:
+        for _ in range(10):
+            killed = pid(running)
+            running.run("kill", "-KILL", str(killed))
+            eventually(lambda killed=killed: pid(running) not in (0, killed) and state(running)[MANAGER] == "active")
+    assert client.seen.errors == []
     assert running.pids(HOST) == workers
 
 
 def test_a_stop_leaves_nothing_and_no_client_starts_anything_again(running: Machine) -> None:
-    client = Client(running)
-    running.run("systemctl", "stop", MANAGER)
-    nothing_left(running)
-    assert told(running) == SENDS_SIGUSR1
-    assert ask(running).returncode != 0
-    client.end()
+    with Client(running):
+        running.run("systemctl", "stop", MANAGER)
+        nothing_left(running)
+        assert told(running) == SENDS_SIGUSR1
+        assert ask(running).returncode != 0
     assert set(state(running).values()) == {"inactive"}
 
 
@@ -153,12 +165,11 @@ def test_a_stop_at_once_followed_by_a_start_starts(running: Machine) -> None:
 def test_a_stop_of_a_manager_that_fails_to_start_leaves_nothing(running: Machine) -> None:
     running.run("touch", "/etc/lazyd/fails")
     try:
-        running.run("kill", "-KILL", str(pid(running)))
-        eventually(lambda: int(running.show(MANAGER, "NRestarts")) >= 2)
-        client = Client(running)
-        running.run("systemctl", "stop", MANAGER)
-        nothing_left(running)
-        client.end()
+        with Client(running):
+            running.run("kill", "-KILL", str(pid(running)))
+            eventually(lambda: int(running.show(MANAGER, "NRestarts")) >= 2)
+            running.run("systemctl", "stop", MANAGER)
+            nothing_left(running)
         assert set(state(running).values()) == {"inactive"}
     finally:
         running.run("rm", "/etc/lazyd/fails")
@@ -183,12 +194,11 @@ def test_a_manager_without_a_valid_configuration_ends_all_and_is_not_started_aga
     running: Machine,
 ) -> None:
     running.run("touch", "/etc/lazyd/broken")
-    client = Client(running)
     try:
-        running.run("systemctl", "restart", MANAGER, check=False)
-        eventually(lambda: state(running) == {MANAGER: "failed", HOST: "inactive", SOCKET: "inactive"})
-        assert running.show(MANAGER, "ExecMainStatus") == "78"
-        client.end()
+        with Client(running):
+            running.run("systemctl", "restart", MANAGER, check=False)
+            eventually(lambda: state(running) == {MANAGER: "failed", HOST: "inactive", SOCKET: "inactive"})
+            assert running.show(MANAGER, "ExecMainStatus") == "78"
         assert state(running)[MANAGER] == "failed"
     finally:
         running.run("rm", "/etc/lazyd/broken")
@@ -224,6 +234,7 @@ def test_a_hung_manager_is_killed_and_started_again_and_no_worker_ends(running: 
 def test_a_host_that_dies_is_started_again(running: Machine) -> None:
     workers = running.pids(HOST)
     running.run("kill", "-KILL", str(pid(running, HOST)))
+    eventually(lambda: pid(running, HOST) not in workers | {0} and state(running)[HOST] == "active")
     eventually(lambda: len(now := running.pids(HOST)) == 2 and not now & workers)
     assert state(running) == {MANAGER: "active", HOST: "active", SOCKET: "active"}
 

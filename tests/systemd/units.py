@@ -27,9 +27,11 @@ def reset(machine: Machine) -> None:
 def nothing_left(machine: Machine, within_s: float = 10) -> None:
     """Waits until the units are stopped, without a process and without a socket."""
     eventually(
-        lambda: set(state(machine).values()) <= {"inactive"}
-        and not machine.pids(HOST) | machine.pids(MANAGER)
-        and machine.run("test", "-e", "/run/lazyd/control.sock", check=False).returncode != 0,
+        lambda: (
+            set(state(machine).values()) <= {"inactive"}
+            and not machine.pids(HOST) | machine.pids(MANAGER)
+            and machine.run("test", "-e", "/run/lazyd/control.sock", check=False).returncode != 0
+        ),
         within_s,
         f"everything stopped: {state(machine)}",
     )
