@@ -1,0 +1,141 @@
+"""How one kind of model is loaded and called: one file per runtime, and the protocol they fulfil.
+
+A runtime is a module here with a `RUNTIME` that fulfils `Runtime`; its name is the module's.
+All of a whole runtime that serves text files:
+
+    class Text:
+        def methods(self): return ["line"]
+        def call(self, method, args, kwargs, *, stream, cancelled): return self.lines[args[0]]
+        def close(self): pass
+
+    class Runtime:
+        name, imports = "text", ()
+        def final_env(self, spec): return {}
+        def describe(self, spec): return {"bytes": os.path.getsize(spec["path"])}
+        def estimate(self, spec): return 2 * os.path.getsize(spec["path"])
+        def load(self, spec, member, progress): text = Text(); text.lines = open(spec["path"]).readlines(); return text
+
+A `spec` is a model's description as plain data: what `ModelSpec` holds, defaults left out. The
+manager calls `describe` and `estimate`, the host `final_env`; neither may import a model library,
+so a module here imports the standard library alone, and its own library in `load`. Worker, host
+and manager import this. Python 3.9 and later.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Protocol
+
+    Progress = Callable[[str, "float | None"], None]
+    """Told a phase and the fraction done, where it is known. Raises `LoadAborted`."""
+
+    class LoadedModel(Protocol):
+        """One model in memory. All its methods are called by one thread."""
+
+        def methods(self) -> Sequence[str]:
+            """What clients may call."""
+
+        def call(
+            self,
+            method: str,
+            args: Sequence[Any],
+            kwargs: dict[str, Any],
+            *,
+            stream: bool,
+            cancelled: Cancellation,
+        ) -> Any:
+            """The result, or an iterator of pieces, which is a stream's if `stream` is wanted.
+
+            What such an iterator returns (``StopIteration.value``) is the stream's last piece,
+            unless it is None. A method that takes long looks at `cancelled` and raises
+            `CallCancelled`; any other exception fails the call and leaves the model loaded.
+            """
+
+        def close(self) -> None:
+            """Frees what the end of the process would not."""
+
+    class Runtime(Protocol):
+        """Loads one kind of model."""
+
+        name: str
+        imports: Sequence[str]
+        """The modules that cost the time: a zygote imports them once for all workers."""
+
+        def final_env(self, spec: dict[str, Any]) -> dict[str, str]:
+            """Variables that must be set before the interpreter starts; the spec's own win."""
+
+        def describe(self, spec: dict[str, Any]) -> dict[str, Any]:
+            """What the model's files say of themselves. Raises `OSError`, `ValueError` with a clear line."""
+
+        def estimate(self, spec: dict[str, Any]) -> int:
+            """Bytes of RAM that it will need.
+
+            Raises `OSError` or `ValueError`, with a clear line, if it cannot be loaded at all:
+            a file is missing, truncated, or may not be read.
+            """
+
+        def load(self, spec: dict[str, Any], member: str | None, progress: Progress) -> LoadedModel:
+            """Loads it. `member` is the part of a family's member's name that ``*`` stands for."""
+
+
+class Cancellation:
+    """Whether a call is still wanted: call it to look, or be told by `then`.
+
+    Native code cannot look at Python's state without Python's lock, so a runtime may have a
+    callback, which runs in the thread that cancels.
+    """
+
+    def __init__(self) -> None:
+        self._cancelled = False
+        self._callback: Callable[[], None] | None = None
+
+    def __call__(self) -> bool:
+        return self._cancelled
+
+    def then(self, callback: Callable[[], None] | None) -> None:
+        """Calls `callback` when the call is cancelled, or now if it is already."""
+        self._callback = callback
+        if self._cancelled and callback is not None:
+            callback()
+
+    def cancel(self) -> None:
+        self._cancelled = True
+        callback = self._callback
+        if callback is not None:
+            callback()
+
+
+class LoadAborted(BaseException):
+    """The load is not wanted any more. Not an `Exception`, so that model code does not swallow it."""
+
+
+class CallCancelled(BaseException):
+    """The caller has gone, or does not want the result any more."""
+
+
+def runtime_named(name: str) -> Runtime:
+    """The runtime of this name. Raises `ValueError` if there is none."""
+    full_name = f"{__name__}.{name}"
+    try:
+        module = importlib.import_module(full_name)
+        runtime: Runtime = module.RUNTIME
+    except ModuleNotFoundError as error:
+        if error.name != full_name:
+            raise
+        raise ValueError(f"there is no runtime {name!r}") from None
+    except AttributeError:
+        raise ValueError(f"{name!r} is not a runtime") from None
+    return runtime
+
+
+def member_of(pattern: str, key: str) -> str | None:
+    """The part of `key` that ``*`` stands for in a family's pattern; None if it is not a family.
+
+    ``strategy/alpha`` is ``alpha`` in ``strategy/*``.
+    """
+    before, star, after = pattern.partition("*")
+    return key[len(before) : len(key) - len(after)] if star else None

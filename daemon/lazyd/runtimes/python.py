@@ -1,0 +1,100 @@
+"""The runtime ``python``: whatever a factory of the user's returns.
+
+The factory, ``module:attribute``, gets the options as keyword arguments; a family's gets the part
+of the name that ``*`` stands for before them. Clients may call every public method of what it
+returns; a generator streams. If the object has a ``warmup()`` it is called before the object
+counts as ready, and ``close()`` before it goes.
+"""
+
+from __future__ import annotations
+
+import importlib
+import operator
+from typing import TYPE_CHECKING, Any
+
+from . import checked
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from . import Cancellation, Progress
+
+_OURS = frozenset({"warmup", "park", "unpark", "close"})
+"""Methods that lazyd calls, not clients."""
+
+
+class Instance:
+    """What a factory has returned."""
+
+    def __init__(self, instance: Any, factory: str) -> None:
+        self._instance = instance
+        self._methods = frozenset(
+            name
+            for name in dir(instance)
+            if not name.startswith("_") and name not in _OURS and callable(getattr(instance, name, None))
+        )
+        if not self._methods:
+            raise ValueError(f"{factory} returned a {type(instance).__name__}, which has no public methods")
+
+    def methods(self) -> Sequence[str]:
+        return sorted(self._methods)
+
+    def call(
+        self,
+        method: str,
+        args: Sequence[Any],
+        kwargs: dict[str, Any],
+        *,
+        stream: bool,  # noqa: ARG002 - a generator is one, whether it is read piece by piece or not
+        cancelled: Cancellation,  # noqa: ARG002 - a generator is stopped between pieces
+    ) -> Any:
+        return getattr(self._instance, method)(*args, **kwargs)
+
+    def close(self) -> None:
+        close = getattr(self._instance, "close", None)
+        if callable(close):
+            close()
+
+
+class PythonRuntime:
+    """Calls factories."""
+
+    name = "python"
+    imports: Sequence[str] = ()
+
+    def final_env(self, spec: dict[str, Any]) -> dict[str, str]:  # noqa: ARG002
+        # The user's code may import onnxruntime, whose telemetry thread does not survive being forked.
+        return {"ORT_DISABLE_TELEMETRY": "1"}
+
+    def describe(self, spec: dict[str, Any]) -> dict[str, Any]:
+        module, attribute = _split(spec)
+        return {"module": module, "attribute": attribute}
+
+    def estimate(self, spec: dict[str, Any]) -> int:
+        _split(spec)
+        checked.interpreter(spec)
+        return checked.UNKNOWN_BYTES
+
+    def load(self, spec: dict[str, Any], member: str | None, progress: Progress) -> Instance:
+        module, attribute = _split(spec)
+        progress("importing", None)
+        factory = operator.attrgetter(attribute)(importlib.import_module(module))
+        progress("loading", None)
+        name = () if member is None else (member,)
+        instance = Instance(factory(*name, **spec.get("options", {})), spec["factory"])
+        warmup = getattr(instance._instance, "warmup", None)
+        if callable(warmup):
+            progress("warming", None)
+            warmup()
+        return instance
+
+
+def _split(spec: dict[str, Any]) -> tuple[str, str]:
+    factory = spec.get("factory") or ""
+    module, colon, attribute = factory.partition(":")
+    if not (module and colon and attribute):
+        raise ValueError(f"the factory {factory!r} is not of the form module:attribute")
+    return module, attribute
+
+
+RUNTIME = PythonRuntime()

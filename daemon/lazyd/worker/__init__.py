@@ -1,0 +1,11 @@
+"""The process that holds models, and the zygote that it is forked from.
+
+- `boot` is the script that an interpreter is started with; it makes `lazyd` importable.
+- `zygote` imports a model library once and forks workers; `checks` says whether it may.
+- `main` is the worker: an I/O loop in the main thread, and a thread for each loaded object.
+- `admission` holds all rules about leases, calls and drains, and does no I/O.
+- `link` and `loop` carry packets and wait for them; the host uses both.
+
+Standard library only, Python 3.9 and later, because a model may name its own interpreter. The
+host imports from here; this imports `lazyd.wire`, `lazyd.errors` and `lazyd.runtimes`.
+"""

@@ -1,0 +1,350 @@
+"""The rules of a worker: who may call, when a model counts as idle, and how it is taken away.
+
+This module does no I/O and reads no clock. It is told what happened and at what time, and returns
+what is to be done: `Tell` the manager, `Revoke` or `Drop` a connection, say that an object is
+`Emptied`. Times are seconds of the monotonic clock.
+
+**Leases.** The manager grants a lease with a token. One connection may present the token; from
+then on that connection is the lease, and its end is the lease's end. A lease is protected while
+a call is in flight under it, until its first call (`FRESH_S` at most), and until the time that
+it is held for. An open but idle connection protects nothing.
+
+**Draining** is the first half of the hand-shake that frees a model, and is decided in one step.
+A drain that is not to wait finds the model unprotected, and then nothing is admitted any more and
+all its leases are revoked; or it changes nothing and answers ``still_busy``. A drain that waits
+admits no call from now on, but for nested ones: those under a lease that has a parent and was
+granted after the drain, or has not made its first call yet. It ends, and revokes, when no call is
+in flight and no such nested lease is fresh. ``resume`` undoes either.
+
+A drain is a plan of one manager. When that manager is lost its drains are undone, and leases that
+nobody presented last `ORPHANED_S` more: the next manager finds models that serve.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+FRESH_S = 5.0
+"""A lease cannot be revoked for so long before its first call (ARCHITECTURE: "Loads and leases")."""
+ORPHANED_S = 30.0
+"""Leases that nobody presented outlive their manager by so much."""
+
+
+@dataclass(eq=False)
+class Lease:
+    """A client's right to call one model."""
+
+    id: str
+    token: str
+    model: str
+    holder: int
+    granted: float
+    hold_until: float = 0.0
+    parent: str | None = None
+    connection: Any = None
+    called: bool = False
+    in_flight: int = 0
+    closing: bool = False
+    """Its connection has ended; the calls that were in flight have not yet."""
+
+    def is_fresh(self, now: float) -> bool:
+        return not self.called and now < self.granted + FRESH_S
+
+    def is_protected(self, now: float) -> bool:
+        return self.in_flight > 0 or now < self.hold_until or self.is_fresh(now)
+
+
+@dataclass(eq=False)
+class Drain:
+    """A hand-shake under way: it waits, or is done."""
+
+    number: int
+    began: float
+    done: bool = False
+
+
+@dataclass(eq=False)
+class Object:
+    """One loaded or loading model of this worker. `state` is ``loading``, ``ready`` or ``unloading``."""
+
+    model: str
+    state: str
+    since: float
+    load_s: float | None = None
+    last_used: float | None = None
+    drain: Drain | None = None
+    leases: dict[str, Lease] = field(default_factory=dict)
+
+    @property
+    def in_flight(self) -> int:
+        return sum(lease.in_flight for lease in self.leases.values())
+
+    @property
+    def shown(self) -> str:
+        """The state as a report tells it."""
+        return "draining" if self.state == "ready" and self.drain else self.state
+
+
+@dataclass(frozen=True)
+class Tell:
+    """A message for the manager."""
+
+    message: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Revoke:
+    """Say ``revoked`` on this connection and close it."""
+
+    connection: Any
+
+
+@dataclass(frozen=True)
+class Drop:
+    """Close this connection; calls under way on it are cancelled."""
+
+    connection: Any
+
+
+@dataclass(frozen=True)
+class Emptied:
+    """No call is in flight any more on an object that is to be unloaded."""
+
+    model: str
+
+
+Action = object
+"""One of `Tell`, `Revoke`, `Drop`, `Emptied`."""
+
+
+class Admission:
+    """All leases and objects of one worker."""
+
+    def __init__(self) -> None:
+        self.objects: dict[str, Object] = {}
+        self.leases: dict[str, Lease] = {}
+        self._orphaned_since: float | None = None
+
+    # What the manager orders.
+
+    def grant(self, lease: Lease) -> None:
+        """A lease exists; its token may be presented. Unknown models have no leases."""
+        known = self.objects.get(lease.model)
+        if known is not None and known.state == "ready":
+            self.leases[lease.id] = lease
+            known.leases[lease.id] = lease
+
+    def withdraw(self, lease_id: str) -> list[Action]:
+        """The manager has ended a lease."""
+        lease = self.leases.get(lease_id)
+        if lease is None:
+            return []
+        if lease.in_flight:
+            lease.token = ""
+            return [Drop(lease.connection)]
+        self._forget(lease)
+        return [Drop(lease.connection)] if lease.connection is not None else []
+
+    def drain(self, model: str, number: int, *, finish: bool, now: float) -> list[Action]:
+        """The hand-shake's first half. A repeated drain is answered by the newest number."""
+        known = self.objects.get(model)
+        if known is None or known.state != "ready":
+            return []  # a drain that crossed the end of the model
+        if known.drain is not None and known.drain.done:
+            known.drain.number = number
+            return [Tell({"is": "drained", "model": model, "drain": number})]
+        if finish:
+            if known.drain is None:
+                known.drain = Drain(number, now)
+            known.drain.number = number
+            return self._perhaps_drained(known, now)
+        if any(lease.is_protected(now) for lease in known.leases.values()):
+            known.drain = None
+            return [Tell({"is": "still_busy", "model": model, "drain": number})]
+        known.drain = Drain(number, now)
+        return self._drained(known)
+
+    def resume(self, model: str) -> None:
+        """Undoes a drain: calls are admitted again."""
+        known = self.objects.get(model)
+        if known is not None:
+            known.drain = None
+
+    # What becomes of objects.
+
+    def loading(self, model: str, now: float) -> None:
+        self.objects[model] = Object(model, "loading", now)
+
+    def loaded(self, model: str, now: float) -> None:
+        known = self.objects[model]
+        known.state, known.load_s, known.since = "ready", now - known.since, now
+
+    def unloading(self, model: str, now: float) -> list[Action]:
+        """Nothing is admitted any more. `Emptied` follows when no call is in flight."""
+        known = self.objects[model]
+        known.state, known.since, known.drain = "unloading", now, None
+        return self._perhaps_emptied(known)
+
+    def gone(self, model: str) -> None:
+        """The object is closed, or its load has failed."""
+        known = self.objects.pop(model, None)
+        for lease in list(known.leases.values()) if known else []:
+            self._forget(lease)
+
+    # What clients do.
+
+    def present(self, token: str, connection: Any) -> tuple[Lease | None, list[Action]]:
+        """A connection shows a token: its lease, or None if nobody may use the token (any more)."""
+        for lease in self.leases.values():
+            if token and lease.token == token and lease.connection is None:
+                lease.connection = connection
+                return lease, [Tell({"is": "presented", "lease": lease.id})]
+        return None, []
+
+    def begin(self, lease: Lease, now: float) -> tuple[bool, list[Action]]:
+        """A call comes in under a lease: whether it is admitted. If not, it was never started."""
+        known = self.objects.get(lease.model)
+        if known is None or known.state != "ready" or lease.id not in self.leases or lease.closing:
+            return False, []
+        if known.drain is not None and not self._is_nested(lease, known.drain, now):
+            return False, []
+        lease.called = True
+        lease.in_flight += 1
+        known.last_used = now
+        return True, [Tell({"is": "busy", "lease": lease.id})] if lease.in_flight == 1 else []
+
+    def end(self, lease: Lease, now: float, *, ok: bool) -> list[Action]:
+        """A call has really ended. `ok`: with a result."""
+        lease.in_flight -= 1
+        known = self.objects.get(lease.model)
+        if known is None or lease.id not in self.leases:
+            return []
+        known.last_used = now
+        actions: list[Action] = []
+        if lease.in_flight == 0:
+            actions.append(Tell({"is": "idle", "lease": lease.id, "ok": ok}))
+            if lease.closing:
+                actions += self._closed(lease)
+        return actions + self._perhaps_drained(known, now) + self._perhaps_emptied(known)
+
+    def closed(self, lease: Lease, now: float) -> list[Action]:
+        """The lease's connection has ended. While calls are in flight the lease stays."""
+        lease.closing = True
+        known = self.objects.get(lease.model)
+        if lease.id not in self.leases or lease.in_flight:
+            return []
+        return self._closed(lease) + (self._perhaps_drained(known, now) if known else [])
+
+    # What time and the loss of the manager do.
+
+    def manager_lost(self, now: float) -> None:
+        """The manager's plans go with it; its leases stay."""
+        self._orphaned_since = now
+        for known in self.objects.values():
+            known.drain = None
+
+    def manager_found(self) -> None:
+        self._orphaned_since = None
+
+    def next_deadline(self) -> float | None:
+        """When `tick` is to be called, if nothing else happens."""
+        times = [lease.granted + FRESH_S for lease in self._holding_up()]
+        if self._orphaned_since is not None:
+            times += [self._last_of(lease) for lease in self.leases.values() if lease.connection is None]
+        return min(times, default=None)
+
+    def tick(self, now: float) -> list[Action]:
+        """Time has passed: leases are not fresh any more, or outlived their manager too long."""
+        if self._orphaned_since is not None:
+            for lease in list(self.leases.values()):
+                if lease.connection is None and now >= self._last_of(lease):
+                    self._forget(lease)
+        actions: list[Action] = []
+        for known in self.objects.values():
+            actions += self._perhaps_drained(known, now)
+        return actions
+
+    def report(self) -> dict[str, Any]:
+        """Objects and leases, as `lazyd.core.events.WorkerReport` spells them."""
+        return {
+            "objects": [
+                {
+                    "model": known.model,
+                    "state": known.shown,
+                    "since": known.since,
+                    "loadS": known.load_s,
+                    "lastUsed": known.last_used,
+                }
+                for known in self.objects.values()
+                if known.state != "unloading"
+            ],
+            "leases": [
+                {
+                    "lease": lease.id,
+                    "token": lease.token,
+                    "model": lease.model,
+                    "holder": lease.holder,
+                    "granted": lease.granted,
+                    "presented": lease.connection is not None,
+                    "called": lease.called,
+                    "inFlight": lease.in_flight,
+                    "holdUntil": lease.hold_until,
+                    "parent": lease.parent,
+                }
+                for lease in self.leases.values()
+            ],
+        }
+
+    # How it decides.
+
+    def _is_nested(self, lease: Lease, drain: Drain, now: float) -> bool:
+        return lease.parent is not None and (lease.granted >= drain.began or lease.is_fresh(now))
+
+    def _holding_up(self) -> list[Lease]:
+        """Nested leases that a drain waits for, as their first call may come."""
+        return [
+            lease
+            for known in self.objects.values()
+            if known.drain is not None and not known.drain.done
+            for lease in known.leases.values()
+            if lease.parent is not None and not lease.called
+        ]
+
+    def _perhaps_drained(self, known: Object, now: float) -> list[Action]:
+        if known.drain is None or known.drain.done or known.in_flight:
+            return []
+        if any(lease.parent is not None and lease.is_fresh(now) for lease in known.leases.values()):
+            return []
+        return self._drained(known)
+
+    def _drained(self, known: Object) -> list[Action]:
+        assert known.drain is not None
+        known.drain.done = True
+        told = Tell({"is": "drained", "model": known.model, "drain": known.drain.number})
+        return [*self._revoke_all(known), told]
+
+    def _perhaps_emptied(self, known: Object) -> list[Action]:
+        if known.state != "unloading" or known.in_flight:
+            return []
+        return [*self._revoke_all(known), Emptied(known.model)]
+
+    def _revoke_all(self, known: Object) -> list[Action]:
+        leases = list(known.leases.values())
+        for lease in leases:
+            self._forget(lease)
+        return [Revoke(lease.connection) for lease in leases if lease.connection is not None]
+
+    def _closed(self, lease: Lease) -> list[Action]:
+        self._forget(lease)
+        return [Tell({"is": "closed", "lease": lease.id})]
+
+    def _forget(self, lease: Lease) -> None:
+        self.leases.pop(lease.id, None)
+        known = self.objects.get(lease.model)
+        if known is not None:
+            known.leases.pop(lease.id, None)
+
+    def _last_of(self, lease: Lease) -> float:
+        assert self._orphaned_since is not None
+        return max(self._orphaned_since + ORPHANED_S, lease.hold_until)

@@ -1,0 +1,119 @@
+"""One call, from its frame to its last answer.
+
+The I/O loop makes a call and may cancel it; an object's thread runs it. Whether it has been
+started is decided once, by `claim`: the thread runs what it claims, and the loop answers at once
+what it claims back from the queue.
+"""
+
+from __future__ import annotations
+
+import threading
+import traceback
+from typing import TYPE_CHECKING, Any
+
+from ..errors import CallFailed, Cancelled, LazydError, NotSendable, ProtocolError
+from ..runtimes import Cancellation
+from ..wire import values
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ..wire.values import Buffer
+    from .admission import Lease
+    from .connection import Connection
+    from .loop import Timer
+    from .outbox import Piece
+
+MAX_TRACEBACK = 16 * 1024
+
+
+class Call:
+    """A call under a lease, and the way its results take back."""
+
+    def __init__(self, connection: Connection, lease: Lease, header: dict[str, Any], buffers: Sequence[Buffer]) -> None:
+        self.connection = connection
+        self.lease = lease
+        self.number: int = header["id"]
+        self.method = str(header.get("method"))
+        self.stream = bool(header.get("stream"))
+        self.cancelled = Cancellation()
+        self.held: Piece | None = None
+        """The newest piece of its stream, held back a moment because it may be the last."""
+        self.held_for: Timer | None = None
+        self._packed = (header.get("args") or [], header.get("kwargs") or {})
+        self._buffers = buffers
+        self._claim = threading.Lock()
+
+    def claim(self) -> bool:
+        """Whether the caller is the first to ask: it alone runs the call, or answers it unrun."""
+        return self._claim.acquire(blocking=False)
+
+    def arguments(self) -> tuple[list[Any], dict[str, Any]]:
+        """Positional and keyword arguments; arrays are views of what was received. Raises `BadFrame`."""
+        args, kwargs = self._packed
+        if not isinstance(args, list) or not isinstance(kwargs, dict):
+            raise ProtocolError(reason="args is not a list, or kwargs not an object")
+        args = values.unpack(args, self._buffers)
+        kwargs = {name: values.unpack(value, self._buffers) for name, value in kwargs.items()}
+        self._packed, self._buffers = ([], {}), ()
+        return args, kwargs
+
+    # Answers, from the object's thread.
+
+    def piece(self, value: Any) -> None:
+        """One piece of a stream, of which there may be more. Waits while the client is slow."""
+        result, buffers = values.pack(value)
+        # The model may reuse the memory for the next piece, and a piece may be held back a moment.
+        owned = [bytes(data) if not isinstance(data, bytes) else data for data in buffers]
+        self.connection.put_piece(self, {"id": self.number, "result": result}, owned)
+
+    def last_piece(self, value: Any) -> None:
+        """The end of a stream; None if there is nothing to add to the pieces."""
+        if value is None:
+            self.connection.put_end(self)
+        else:
+            result, buffers = values.pack(value)
+            self.connection.put_answer(self, {"id": self.number, "result": result}, buffers)
+
+    def result(self, value: Any) -> None:
+        """The only result."""
+        result, buffers = values.pack(value)
+        self.connection.put_answer(self, {"id": self.number, "result": result}, buffers)
+
+    def error(self, error: LazydError) -> None:
+        """The call has failed, or was cancelled."""
+        self.connection.put_answer(self, error_header(error, self.number), ())
+
+    def failed(self, error: BaseException) -> None:
+        """Model code raised: its reason in one line, and where it was."""
+        self.error(
+            CallFailed(
+                model=self.lease.model,
+                method=self.method,
+                reason=one_line(error),
+                traceback=traceback_of(error),
+            )
+        )
+
+    def cancelled_error(self) -> Cancelled:
+        return Cancelled(model=self.lease.model)
+
+
+def error_header(error: LazydError, number: int | None = None) -> dict[str, Any]:
+    """An error as the header of a frame; its name is the class's, as in CONTRACT: "The data socket"."""
+    header = {"error": type(error).__name__, "parameters": error.to_parameters()}
+    return header if number is None else {"id": number, **header}
+
+
+def one_line(error: BaseException) -> str:
+    """What an exception says, with its kind unless the message alone is meant for people."""
+    text = " ".join(str(error).split())
+    if isinstance(error, (NotSendable, ProtocolError)):
+        return text
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def traceback_of(error: BaseException) -> str:
+    """Its traceback, the newest part of it if it is long."""
+    text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+    return text if len(text) <= MAX_TRACEBACK else f"…{text[-MAX_TRACEBACK:]}"

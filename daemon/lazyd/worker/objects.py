@@ -1,0 +1,202 @@
+"""One loaded object and its thread: it loads, runs calls one after the other, and closes.
+
+A family's worker has one of these for each member. The I/O loop hears of it through callbacks
+that run in the loop's thread.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import inspect
+import os
+import queue
+import threading
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from ..errors import NoSuchMethod
+from ..runtimes import CallCancelled, LoadAborted
+from .calls import Call, one_line, traceback_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextvars import ContextVar
+    from typing import Protocol
+
+    from ..runtimes import LoadedModel, Progress
+    from .loop import Loop
+
+    class Watcher(Protocol):
+        """Is told, in the loop's thread, what becomes of an object."""
+
+        def progressed(self, model: str, phase: str, fraction: float | None) -> None: ...
+        def loaded(self, model: str) -> None: ...
+        def failed(self, model: str, reason: str, trace: str) -> None: ...
+        def closed(self, model: str) -> None: ...
+
+
+PROGRESS_PAUSE_S = 0.1
+"""Progress is told at most so often."""
+POLITE_ABORT_S = 0.5
+"""A load that does not look whether it is still wanted is interrupted after this time."""
+
+
+class ModelThread:
+    """Holds one object from the start of its load until it is closed.
+
+    `closed` is the last that is told of it, or `failed`; then the thread has ended.
+    """
+
+    def __init__(self, key: str, load: Callable[[Progress], LoadedModel], loop: Loop, watcher: Watcher) -> None:
+        self.key = key
+        self.lease_variable: ContextVar[str | None] | None = None
+        self.lease_in_environment = False
+        self._load = load
+        self._loop = loop
+        self._watcher = watcher
+        self._calls: queue.SimpleQueue[Call | None] = queue.SimpleQueue()
+        self._unwanted = False
+        self._loading = True
+        self._told = (0.0, "")
+        self._lock = threading.Lock()
+        self._thread = threading.Thread(target=self._live, name=key, daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def submit(self, call: Call) -> None:
+        """Runs the call after those submitted before."""
+        self._calls.put(call)
+
+    def close(self) -> None:
+        """Closes the object after the calls submitted before; ends its load if that is under way."""
+        self._unwanted = True
+        self._calls.put(None)
+        if self._loading:
+            self._loop.after(POLITE_ABORT_S, self._interrupt)
+
+    # In the object's own thread.
+
+    def _live(self) -> None:
+        try:
+            try:
+                model = self._load(self._progress)
+            finally:
+                self._end_of_load()
+        except LoadAborted:
+            return self._tell(self._watcher.closed, self.key)
+        except BaseException as error:
+            if self._unwanted:
+                return self._tell(self._watcher.closed, self.key)
+            return self._tell(self._watcher.failed, self.key, one_line(error), traceback_of(error))
+        if not self._unwanted:
+            self._tell(self._watcher.loaded, self.key)
+        while (call := self._calls.get()) is not None:
+            if call.claim():
+                self._run(model, call)
+            del call  # an idle object keeps no one's arrays
+        try:
+            model.close()
+        except BaseException as error:
+            print(f"closing {self.key}: {one_line(error)}", flush=True)
+        return self._tell(self._watcher.closed, self.key)
+
+    def _progress(self, phase: str, fraction: float | None = None) -> None:
+        if self._unwanted:
+            raise LoadAborted
+        now = time.monotonic()
+        last, last_phase = self._told
+        if phase != last_phase or now - last >= PROGRESS_PAUSE_S:
+            self._told = (now, phase)
+            self._tell(self._watcher.progressed, self.key, phase, fraction)
+
+    def _run(self, model: LoadedModel, call: Call) -> None:
+        with _LeaseSet(self, call.lease.id):
+            try:
+                self._answer(model, call)
+            except CallCancelled:
+                call.error(call.cancelled_error())
+            except NoSuchMethod as error:
+                call.error(error)
+            except BaseException as error:
+                call.failed(error)
+
+    def _answer(self, model: LoadedModel, call: Call) -> None:
+        if call.method not in model.methods():
+            raise NoSuchMethod(model=self.key, method=call.method)
+        args, kwargs = call.arguments()
+        result = model.call(call.method, args, kwargs, stream=call.stream, cancelled=call.cancelled)
+        del args, kwargs
+        if not isinstance(result, Iterator):
+            _look(call)
+            call.result(result)
+        elif call.stream:
+            call.last_piece(_each(result, call, call.piece))
+        else:
+            pieces: list[Any] = []
+            last = _each(result, call, pieces.append)
+            call.result(pieces if last is None else [*pieces, last])
+
+    def _tell(self, tell: Callable[..., None], *args: Any) -> None:
+        self._loop.soon(lambda: tell(*args))
+
+    # The end of a load that nobody wants.
+
+    def _interrupt(self) -> None:
+        """Raises `LoadAborted` in model code that does not report progress. Native code ends first."""
+        with self._lock:
+            if self._loading and self._thread.ident is not None:
+                _raise_in(self._thread.ident, LoadAborted)
+
+    def _end_of_load(self) -> None:
+        with self._lock:
+            self._loading = False
+            _raise_in(threading.get_ident(), None)
+
+
+class _LeaseSet:
+    """Model code that calls models asks under the lease of its own call."""
+
+    def __init__(self, thread: ModelThread, lease: str) -> None:
+        self.variable, self.lease, self.in_environment = thread.lease_variable, lease, thread.lease_in_environment
+
+    def __enter__(self) -> None:
+        if self.variable is not None:
+            self.variable.set(self.lease)
+        if self.in_environment:
+            os.environ["LAZYD_LEASE"] = self.lease
+
+    def __exit__(self, *_: object) -> None:
+        if self.variable is not None:
+            self.variable.set(None)
+        if self.in_environment:
+            os.environ.pop("LAZYD_LEASE", None)
+
+
+def _each(pieces: Iterator[Any], call: Call, take: Callable[[Any], None]) -> Any:
+    """Takes each piece; what the iterator returned at its end. Raises `CallCancelled`."""
+    try:
+        while True:
+            _look(call)
+            try:
+                piece = next(pieces)
+            except StopIteration as end:
+                return end.value
+            _look(call)
+            take(piece)
+    finally:
+        if inspect.isgenerator(pieces):
+            pieces.close()
+
+
+def _look(call: Call) -> None:
+    if call.cancelled():
+        raise CallCancelled
+
+
+def _raise_in(thread: int, kind: type[BaseException] | None) -> None:
+    """Raises an exception in another thread, at its next step in Python code; None takes it back."""
+    python = getattr(ctypes, "pythonapi", None)  # CPython alone has it; elsewhere the host's kill must do
+    if python is not None:
+        python.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(kind) if kind else None)
