@@ -137,7 +137,6 @@ class HostKeeper:
             again = None
         same = again is not None and again.hello is not None and _identity(again.hello) == _identity(link.hello)
         if not same:
-            log.error("the host (pid %d) is gone, and its workers with it", link.pid)
             self._note("host lost", f"the host (pid {link.pid}) is gone, and its workers with it")
             self._workers.disconnect()
             self._tell(HostLost())
@@ -181,9 +180,7 @@ class HostKeeper:
         return None
 
     def _failed(self, reason: str) -> None:
-        line = f"no worker host: {reason}; see {places.host_log(self._runtime)}"
-        log.error(line)
-        self._note("host failed", line)
+        self._note("host failed", f"no worker host: {reason}; see {places.host_log(self._runtime)}")
 
     def _reap(self) -> None:
         """Blocks until the host that was started here has left no zombie."""

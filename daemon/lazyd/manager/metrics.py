@@ -24,7 +24,7 @@ def text(core: Core, uptime_s: float, deaths: Mapping[str, int], clients: int) -
     def family(name: str, kind: str, meaning: str, rows: Rows) -> None:
         lines.append(f"# HELP lazyd_{name} {meaning}")
         lines.append(f"# TYPE lazyd_{name} {kind}")
-        lines.extend(f"lazyd_{name}{_labels(labels)} {value:g}" for labels, value in rows)
+        lines.extend(f"lazyd_{name}{_labels(labels)} {value!r}" for labels, value in rows)
 
     def per_device(name: str, meaning: str, field: str) -> None:
         rows = (({"device": device.name}, float(getattr(device, field))) for device in devices)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import logging
 import os
+
+import msgspec
 
 from lazyd import places
 
@@ -17,16 +18,13 @@ def load(state: str) -> frozenset[str]:
     """What is pinned; nothing if the file is missing or damaged, which is logged."""
     path = places.pins_file(state)
     try:
-        with open(path, encoding="utf-8") as file:
-            pins = json.load(file)
-        if not isinstance(pins, list) or not all(isinstance(pin, str) for pin in pins):
-            raise ValueError("it is no list of names")
+        with open(path, "rb") as file:
+            return msgspec.json.decode(file.read(), type=frozenset[str])
     except FileNotFoundError:
         return frozenset()
-    except (OSError, ValueError) as error:
+    except (OSError, msgspec.MsgspecError) as error:
         log.error("%s cannot be read: %s; nothing is pinned, pin again what should be", path, error)
         return frozenset()
-    return frozenset(pins)
 
 
 def save(state: str, pins: frozenset[str]) -> None:
@@ -39,8 +37,8 @@ def save(state: str, pins: frozenset[str]) -> None:
     os.makedirs(state, mode=0o700, exist_ok=True)
     new = f"{path}.new"
     try:
-        with open(new, "w", encoding="utf-8") as file:
-            json.dump(sorted(pins), file)
+        with open(new, "wb") as file:
+            file.write(msgspec.json.encode(sorted(pins)))
             file.flush()
             os.fsync(file.fileno())
         os.replace(new, path)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 from lazyd.core.answers import Outcome, Refusal
 from lazyd.core.effects import Answer, Progress
 from lazyd.core.events import Cancel, Event
+from lazyd.varlink.call import Call
 from lazyd.varlink.service import INTERFACE
 
 from .driver import Driver
@@ -24,9 +26,17 @@ class Refused(Exception):
         self.refusal = refusal
 
 
-def error_name(refusal: Outcome) -> str:
-    """The varlink error of a refusal; its parameters are the refusal itself."""
-    return f"{INTERFACE}.{type(refusal).__name__}"
+def refuse(call: Call, refusal: Outcome) -> None:
+    """Ends a call with the varlink error of a refusal's name; its parameters are the refusal itself."""
+    call.fail(f"{INTERFACE}.{type(refusal).__name__}", refusal)
+
+
+async def or_refuse(call: Call, work: Coroutine[Any, Any, None]) -> None:
+    """Ends a call with the error of the refusal that its work ran into."""
+    try:
+        await work
+    except Refused as refused:
+        refuse(call, refused.refusal)
 
 
 class Requests:
@@ -36,9 +46,6 @@ class Requests:
         self._driver = driver
         self._last = 0
         self._waiting: dict[int, tuple[OnAnswer, OnProgress | None]] = {}
-
-    def __len__(self) -> int:
-        return len(self._waiting)
 
     def open(self, on_answer: OnAnswer, on_progress: OnProgress | None = None) -> int:
         """The number of a new request, which is told to the core next."""

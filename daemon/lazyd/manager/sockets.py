@@ -17,10 +17,11 @@ _FIRST_INHERITED = 3
 _BACKLOG = 1024
 
 
-def control_socket(given: str | None, runtime: str, group: int | None) -> socket.socket:
-    """The listening control socket: what was asked for, else an inherited one, else the default.
+def control_socket(given: str | None, runtime: str, group: int | None) -> tuple[socket.socket, bool]:
+    """The listening control socket, and whether it is inherited.
 
-    `given` is the argument of ``--socket``; an inherited socket of the same path is used for it.
+    It is what was asked for, else an inherited one, else the default. `given` is the argument of
+    ``--socket``; an inherited socket of the same path is used for it.
 
     Raises:
         CannotStart: a live daemon has it, or it cannot be made.
@@ -30,8 +31,8 @@ def control_socket(given: str | None, runtime: str, group: int | None) -> socket
     for sock in listening:
         if chosen is None or sock.getsockname() == chosen:
             sock.setblocking(False)
-            return sock
-    return listen(chosen or places.control_socket(runtime), group)
+            return sock, True
+    return listen(chosen or places.control_socket(runtime), group), False
 
 
 def inherited() -> list[socket.socket]:

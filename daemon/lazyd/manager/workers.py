@@ -6,6 +6,7 @@ Starting, attaching and ending go by way of the host, everything else over the w
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 from collections.abc import Callable, Coroutine
@@ -43,6 +44,8 @@ class Workers:
         self.measured: dict[str, dict[str, int]] = {}
         self._preparing: set[str] = set()
         """Workers whose start waits for a file to be read."""
+        self._unmeasured: set[str] = set()
+        self._all_measured = asyncio.Event()
         self.none_left = asyncio.Event()
         self.none_left.set()
 
@@ -96,10 +99,16 @@ class Workers:
         elif self._link is not None:
             self._link.send({"do": "stop", "worker": effect.worker, "grace_s": effect.grace_s})
 
-    def measure(self) -> None:
-        """Asks the host what every worker uses."""
-        if self._link is not None and self.channels:
-            self._link.send({"do": "measure"})
+    async def measure(self, within_s: float) -> None:
+        """Has the host measure every worker, and waits for the figures, but not for long."""
+        if self._link is None or not self.channels:
+            return
+        self._unmeasured = set(self.channels)
+        self._all_measured.clear()
+        self._link.send({"do": "measure"})
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(within_s):
+                await self._all_measured.wait()
 
     async def _start_later(self, effect: StartWorker, spec: ModelSpec, fd: int) -> None:
         reason = "its start was cancelled"
@@ -148,10 +157,17 @@ class Workers:
             self._tell(message.event())
         elif isinstance(message, Measured) and message.worker in self.channels:
             self.measured[message.worker] = message.bytes
+            self._measured(message.worker)
             self._tell(WorkerMeasured(worker=message.worker, bytes_by_device=message.bytes))
+
+    def _measured(self, worker: str) -> None:
+        self._unmeasured.discard(worker)
+        if not self._unmeasured:
+            self._all_measured.set()
 
     def _forget(self, worker: str) -> None:
         self.measured.pop(worker, None)
+        self._measured(worker)
         channel = self.channels.pop(worker, None)
         if channel is not None:
             channel.close()

@@ -79,6 +79,10 @@ class Warm(Parameters, frozen=True):
     timeout_sec: Seconds | None = None
 
 
+class Anything(msgspec.Struct, frozen=True):
+    """The parameters of a method that is not built yet: they are not looked at."""
+
+
 class InterfaceDescription(Parameters, frozen=True):
     """`org.varlink.service.GetInterfaceDescription`."""
 

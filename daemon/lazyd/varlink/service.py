@@ -43,7 +43,7 @@ class Method:
     def __init__(
         self,
         handler: Handler,
-        parameters: type[Parameters] = Parameters,
+        parameters: type[msgspec.Struct] = Parameters,
         *,
         roles: frozenset[str],
         more_only: bool = False,
@@ -52,9 +52,9 @@ class Method:
         self.roles = roles
         self.more_only = more_only
         self._parameters = parameters
-        self._decoder: msgspec.json.Decoder[Parameters] | None = None
+        self._decoder: msgspec.json.Decoder[msgspec.Struct] | None = None
 
-    def decode(self, parameters: msgspec.Raw) -> Parameters:
+    def decode(self, parameters: msgspec.Raw) -> msgspec.Struct:
         """Checks the parameters of a call.
 
         Raises:

@@ -1,0 +1,48 @@
+"""How each thing that the core wants done is done: the table that the driver works from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from lazyd.core import effects
+
+from .channel import Channel
+from .journal import Journal
+from .pins import PinKeeper
+from .prediction import Predictor
+from .requests import Requests
+from .workers import Workers
+
+
+def table(
+    requests: Requests, workers: Workers, predictor: Predictor, pins: PinKeeper, journal: Journal
+) -> Mapping[type[effects.Effect], Callable[[Any], None]]:
+    """One row an effect."""
+
+    def over_channel(deed: Callable[[Channel, Any], None]) -> Callable[[Any], None]:
+        """What is said to a worker; to one that has just gone, nothing."""
+        channels = workers.channels
+
+        def carry_out(effect: Any) -> None:
+            channel = channels.get(effect.worker)
+            if channel is not None:
+                deed(channel, effect)
+
+        return carry_out
+
+    return {
+        effects.Answer: requests.answer,
+        effects.Progress: requests.progress,
+        effects.Predict: predictor.predict,
+        effects.StartWorker: workers.start,
+        effects.StopWorker: workers.stop,
+        effects.LoadObject: over_channel(Channel.load),
+        effects.UnloadObject: over_channel(Channel.unload),
+        effects.Grant: over_channel(Channel.grant),
+        effects.Withdraw: over_channel(Channel.withdraw),
+        effects.Drain: over_channel(Channel.drain),
+        effects.Resume: over_channel(Channel.resume),
+        effects.SavePins: lambda effect: pins.keep(effect.pins),
+        effects.Note: journal.note,
+    }

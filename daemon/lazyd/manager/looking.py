@@ -1,0 +1,166 @@
+"""The methods of io.lazyd that look. None of them loads, wakes or refreshes anything, or waits for a load."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Mapping
+from time import monotonic
+from typing import Any
+
+from lazyd.core import view
+from lazyd.core.core import Core
+from lazyd.core.ledger import HOST
+from lazyd.core.spec import ModelSpec
+from lazyd.errors import ModelNotFound
+from lazyd.varlink import parameters as given_for
+from lazyd.varlink.call import Call
+
+from . import metrics
+from .configuration import Configuration
+from .journal import Journal
+from .logs import LogReader
+from .phase import Phase
+from .prediction import describe, needs, reason_of
+
+SCHEMA = 1
+LOG_LOOK_S = 0.2
+"""How often the log that a client follows is looked at."""
+
+
+class Looking:
+    """`phase` says what the daemon is doing, `clients` how many are connected, `deaths` what went wrong inside."""
+
+    def __init__(
+        self,
+        core: Core,
+        configuration: Configuration,
+        journal: Journal,
+        runtime: str,
+        version: str,
+        *,
+        phase: Callable[[], Phase],
+        clients: Callable[[], int],
+        deaths: Mapping[str, int],
+    ) -> None:
+        self._core = core
+        self._configuration = configuration
+        self._journal = journal
+        self._runtime = runtime
+        self._version = version
+        self._phase = phase
+        self._clients = clients
+        self._deaths = deaths
+        self._started = monotonic()
+
+    def key(self, name: str) -> str:
+        """The full key of the model that a name means.
+
+        Raises:
+            ModelNotFound: it means none.
+        """
+        return self._find(name)[0]
+
+    def model(self, name: str) -> view.Model:
+        """A model as `Status` shows it.
+
+        Raises:
+            ModelNotFound: the name means none.
+        """
+        found = view.model(self._core, name, monotonic())
+        if found is None:
+            raise ModelNotFound(model=name, nearest=self._core.world.nearest(name))
+        return found
+
+    def status(self, call: Call, given: given_for.Status) -> None:
+        call.reply(
+            {
+                "schema": SCHEMA,
+                "daemon": self._daemon(),
+                "devices": view.devices(self._core),
+                "models": self._models(given.model),
+                "reservations": [],
+            }
+        )
+
+    def health(self, call: Call, _: given_for.Parameters) -> None:
+        phase = self._phase()
+        settled = phase is Phase.RUNNING and view.residents_ready(self._core)
+        status = "ready" if settled else "loading" if phase is Phase.RUNNING else str(phase)
+        call.reply({"status": status, "live": True, "ready": settled, "models": view.health(self._core)})
+
+    def metrics(self, call: Call, _: given_for.Parameters) -> None:
+        call.reply({"text": metrics.text(self._core, monotonic() - self._started, self._deaths, self._clients())})
+
+    def describe(self, call: Call, given: given_for.OfModel) -> None:
+        key, spec = self._find(given.model)
+        call.run(self._describe(call, key, spec))
+
+    async def _describe(self, call: Call, key: str, spec: ModelSpec) -> None:
+        from lazyd.config.shown import shown  # the table of all keys: needed for nothing else
+
+        metadata = await asyncio.to_thread(describe, spec)
+        prediction = view.prediction(self._core, key) or await asyncio.to_thread(_predicted, spec)
+        call.reply({"model": self.model(key), "spec": shown(spec), "metadata": metadata, "prediction": prediction})
+
+    def logs(self, call: Call, given: given_for.Logs) -> None:
+        _, spec = self._find(given.model)
+        call.run(self._logs(call, spec.key, follow=bool(given.follow)))
+
+    async def _logs(self, call: Call, key: str, *, follow: bool) -> None:
+        reader = await asyncio.to_thread(LogReader, self._runtime, key)
+        try:
+            while lines := await self._more(reader, follow=follow):
+                for line in lines:
+                    call.reply({"line": line}, continues=True)
+                    await call.until_writable()
+            for line in reader.rest():
+                call.reply({"line": line}, continues=True)
+        finally:
+            reader.close()
+        call.reply()
+
+    async def _more(self, reader: LogReader, *, follow: bool) -> list[str]:
+        """The next lines; only who follows waits for them."""
+        while not (lines := await asyncio.to_thread(reader.more)) and follow:  # noqa: ASYNC110  # a file tells nobody
+            await asyncio.sleep(LOG_LOOK_S)
+        return lines
+
+    def subscribe(self, call: Call, _: given_for.Parameters) -> None:
+        self._journal.follow(call)
+
+    def _find(self, name: str) -> tuple[str, ModelSpec]:
+        found = view.key_and_spec(self._core.world, name)
+        if found is None:
+            family = self._configuration.config.models.get(name)
+            if family is None:
+                raise ModelNotFound(model=name, nearest=self._core.world.nearest(name))
+            return name, family
+        return found
+
+    def _models(self, name: str | None) -> list[view.Model]:
+        if name is None:
+            return view.models(self._core, monotonic())
+        if "*" in name and name in self._configuration.config.models:
+            return [model for model in view.models(self._core, monotonic()) if model.family == name]
+        return [self.model(name)]
+
+    def _daemon(self) -> dict[str, Any]:
+        daemon = {
+            "version": self._version,
+            "pid": os.getpid(),
+            "uptimeSec": monotonic() - self._started,
+            "state": str(self._phase()),
+        }
+        if self._configuration.problems:
+            daemon["problems"] = self._configuration.problems
+        return daemon
+
+
+def _predicted(spec: ModelSpec) -> dict[str, Any]:
+    """What a load would need, where no load has asked yet. Blocks."""
+    try:
+        needed, source = needs(spec)
+    except (OSError, ValueError) as error:
+        return {"error": reason_of(error)}
+    return {"bytes": {HOST: needed}, "source": source}

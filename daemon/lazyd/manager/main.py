@@ -1,0 +1,117 @@
+"""The command ``lazyd``: reads its arguments, gathers what a manager begins with, and runs it.
+
+What blocks (files, the lock, the socket) is done here, before the loop runs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import os
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from lazyd import __version__, places
+
+from .failures import CannotStart
+
+if TYPE_CHECKING:  # its import brings asyncio, which has to come in without ssl
+    from .parts import Beginnings
+
+DESCRIPTION = "The manager: owns the models and the memory budget of this machine, in the foreground."
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Returns the exit status, unless a manager ran: that ends the process itself."""
+    options = _arguments().parse_args(argv)
+    if options.check:
+        return _check(options.config)
+    try:
+        return _serve(options)
+    except CannotStart as error:
+        for line in str(error).split("\n"):
+            print(f"lazyd: {line}", file=sys.stderr)
+        return error.status
+
+
+def _arguments() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser("lazyd", description=DESCRIPTION, allow_abbrev=False)
+    parser.add_argument("--config", metavar="FILE", help="this file instead of all other configuration")
+    parser.add_argument("--socket", metavar="PATH", help="the control socket")
+    parser.add_argument("--state-dir", metavar="DIR", help="where pins and the last accepted configuration are kept")
+    parser.add_argument("--runtime-dir", metavar="DIR", help="where sockets and logs are")
+    parser.add_argument("--check", action="store_true", help="validate the configuration and exit")
+    parser.add_argument("--replace", action="store_true", help="take over from a running manager, with its workers")
+    parser.add_argument("--version", action="version", version=f"lazyd {__version__}")
+    return parser
+
+
+def _check(config: str | None) -> int:
+    from lazyd.config import check, find
+
+    lines, status = check(find(config))
+    print("\n".join(lines))
+    return status
+
+
+def _serve(options: argparse.Namespace) -> int:
+    gc.disable()  # until everything is there: what lives for ever is not worth looking through
+    _import_asyncio()
+    from . import configuration, lock, output, pins, sockets
+    from .parts import Beginnings
+    from .roles import Roles
+
+    output.set_up()
+    runtime = places.runtime_dir(options.runtime_dir)
+    state = places.state_dir(options.state_dir)
+    loaded = configuration.load_for_start(options.config, state)
+    roles = Roles.of_this_machine()
+    sockets.make_directory(runtime)
+    lock.acquire(places.lock_file(runtime), replace=options.replace)
+    listening, inherited = sockets.control_socket(options.socket, runtime, roles.group)
+    from lazyd.devices.ram import Ram
+
+    given = Beginnings(
+        version=__version__,
+        config_file=options.config,
+        runtime=runtime,
+        state=state,
+        listening=listening,
+        inherited=inherited,
+        roles=roles,
+        loaded=loaded,
+        pins=pins.load(state),
+        devices=Ram().sample(),
+    )
+    return _run(given)
+
+
+def _run(given: Beginnings) -> int:
+    import asyncio
+
+    from .server import Server
+
+    async def day() -> int:
+        return await Server(given).run()
+
+    loop = asyncio.new_event_loop()
+    asyncio.set_event_loop(loop)
+    status = loop.run_until_complete(day())
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)  # at once: a thread that waits for a dead disk must not hold the manager
+
+
+def _import_asyncio() -> None:
+    """Imports asyncio without ssl, a quarter of its time and of its memory.
+
+    The manager opens no network socket. Whoever imports ssl afterwards gets it.
+    """
+    if "asyncio" in sys.modules or "ssl" in sys.modules:
+        return
+    sys.modules["ssl"] = None  # type: ignore[assignment]  # how Python is told that there is no such module
+    try:
+        import asyncio  # noqa: F401
+    finally:
+        del sys.modules["ssl"]

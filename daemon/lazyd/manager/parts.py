@@ -1,0 +1,129 @@
+"""The parts of a manager, and how they hang together. What they do stands in their own modules."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from lazyd.config import Loaded
+from lazyd.core.core import Core
+from lazyd.core.events import Configure
+from lazyd.core.spec import Config
+from lazyd.devices.ram import Ram
+from lazyd.devices.source import Sample
+from lazyd.varlink.connection import Connection
+
+from . import effects, interface, statusline
+from .calling import Caller
+from .configuration import Configuration
+from .driver import Driver
+from .hostkeeper import HostKeeper
+from .hostlink import HostLink
+from .journal import Journal
+from .looking import Looking
+from .measuring import Measuring
+from .methods import Methods
+from .phase import Phase
+from .pins import PinKeeper
+from .prediction import Predictor
+from .preparing import Preparing
+from .requests import Requests
+from .roles import Roles
+from .statusline import StatusLine
+from .systemd import Systemd
+from .tasks import Background
+from .workers import Workers
+
+
+@dataclass(frozen=True, kw_only=True)
+class Beginnings:
+    """What is there before the loop runs."""
+
+    version: str
+    config_file: str | None
+    runtime: str
+    state: str
+    listening: socket.socket
+    inherited: bool
+    """The socket is systemd's, and stays when this process ends."""
+    roles: Roles
+    loaded: Loaded
+    pins: frozenset[str]
+    devices: list[Sample] = field(default_factory=list)
+
+
+class Parts:
+    """Everything that lives as long as the manager. `phase` says what it is doing, `on_bug` ends it."""
+
+    def __init__(self, given: Beginnings, is_ending: Callable[[], bool], on_bug: Callable[[], None]) -> None:
+        self._is_ending = is_ending
+        self.systemd = systemd = Systemd()
+        self.background = background = Background()
+        self.connections: set[Connection] = set()
+        self.core = core = Core(new_id)
+        self.status_line = StatusLine(systemd, self._words)
+        self.journal = journal = Journal(self.status_line.changed)
+        self.driver = driver = Driver(core, on_bug)
+        self.configuration = configuration = Configuration(given.config_file, given.state, given.loaded, systemd)
+        configuration.on_change = self._put_in_force
+        self.pins = pins = PinKeeper(given.state, given.pins)
+        requests = Requests(driver)
+        self.workers = workers = Workers(driver.tell, configuration.spec_of, background.once)
+        predictor = Predictor(configuration.spec_of, driver.tell, background)
+        driver.connect(effects.table(requests, workers, predictor, pins, journal))
+        self.ram = Ram()
+        self.measuring = Measuring(self.ram, workers, driver.tell)
+        self.preparing = Preparing(configuration, pins, background)
+        self.host = HostKeeper(
+            given.runtime,
+            given.listening.getsockname(),
+            given.version,
+            workers,
+            driver.tell,
+            starts_hosts=not systemd.present,
+            on_connected=self._host_connected,
+            note=lambda kind, reason: journal.add(kind, reason=reason),
+        )
+        looking = Looking(
+            core,
+            configuration,
+            journal,
+            given.runtime,
+            given.version,
+            phase=lambda: self.phase,
+            clients=lambda: len(self.connections),
+            deaths=background.deaths,
+        )
+        methods = Methods(driver, requests, looking, pins, configuration, given.runtime)
+        caller = Caller(driver, requests, given.runtime)
+        self.service = interface.service(given.version, given.roles, looking, methods, caller)
+
+    @property
+    def phase(self) -> Phase:
+        if self._is_ending():
+            return Phase.STOPPING
+        return Phase.RUNNING if self.host.pid is not None else Phase.STARTING
+
+    def connection(self) -> Connection:
+        """The protocol of a new client."""
+        return Connection(self.service, self.connections)
+
+    def _words(self) -> str:
+        return statusline.words(self.core, self.phase, self.configuration.problems)
+
+    def _host_connected(self, link: HostLink) -> None:
+        self.ram.pid = link.pid  # the budget is of what the host's cgroup has
+        self.preparing.connected(link)
+        self.status_line.changed()
+
+    def _put_in_force(self, config: Config) -> None:
+        self.driver.tell(Configure(config=config, pins=self.pins.pins))
+        self.preparing.tell()
+        self.status_line.changed()
+
+
+def new_id() -> str:
+    """A name that no other worker, lease or token has ever had, and that nobody can guess."""
+    return os.urandom(16).hex()
