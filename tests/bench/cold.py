@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import lazyd
 from demo import baseline
 from demo.stage import Stage
+from lazyd.client import Client
 
 from .figure import Figure, Goal, pairs
 from .models import GEMMA, GEMMA_TABLE, N_CTX, PROMPT
@@ -15,7 +16,7 @@ from .models import GEMMA, GEMMA_TABLE, N_CTX, PROMPT
 ROUNDS = 5
 
 
-def first_token(client: lazyd.Client) -> float:
+def first_token(client: Client) -> float:
     """Seconds from the call to the first piece; the model is freed again before this returns."""
     gemma = client.model("gemma")
     began = time.perf_counter()
