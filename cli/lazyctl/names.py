@@ -40,7 +40,7 @@ def _known(ctx: click.Context) -> list[tuple[str, str]]:
 
     session = ctx.find_object(Session) or Session()
     try:
-        models: list[dict[str, Any]] = session.ask("Status", limit_s=LIMIT_S)["models"]
+        models: list[dict[str, Any]] = session.ask("Status", timeout_s=LIMIT_S)["models"]
         names = [(full_name(model), model["state"]) for model in models]
         aliases = [(alias, f"{full_name(model)} ({model['state']})") for model in models for alias in model["aliases"]]
     except Exception:  # completion must never write over what the user types

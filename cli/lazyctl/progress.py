@@ -6,19 +6,18 @@ The only user of rich: it costs more to import than a whole ``lazyctl status``, 
 from __future__ import annotations
 
 from types import TracebackType
-from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
+from .session import Reply
 from .terminal import one_line
 
 
 class LoadBar:
-    """A bar for one load; it disappears when the load has ended, so that nothing of it stays in between."""
+    """A bar for one load; it disappears when the load has ended."""
 
     def __init__(self, model: str) -> None:
-        self._model = model
         self._bar = Progress(
             TextColumn("{task.fields[model]}", style="bold", markup=False),
             TextColumn("{task.description}", markup=False),
@@ -28,17 +27,25 @@ class LoadBar:
             console=Console(stderr=True),
             transient=True,
         )
+        # Without a total the bar pulses: something is under way, nobody knows how far.
+        self._task = self._bar.add_task("waiting", total=None, model=one_line(model), percent="")
 
     def __enter__(self) -> LoadBar:
-        self._bar.start()
-        # Without a total the bar pulses: something is under way, nobody knows how far.
-        self._task = self._bar.add_task("waiting", total=None, model=one_line(self._model), percent="")
+        self.start()
         return self
 
     def __exit__(self, _: type[BaseException] | None, __: BaseException | None, ___: TracebackType | None) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        """Draw from now on."""
+        self._bar.start()
+
+    def stop(self) -> None:
+        """Leave no trace on the terminal."""
         self._bar.stop()
 
-    def show(self, step: dict[str, Any]) -> None:
+    def show(self, step: Reply) -> None:
         """One reply of ``Load``."""
         fraction = step.get("fraction")
         self._bar.update(

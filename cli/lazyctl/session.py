@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from .terminal import Look
 
+if TYPE_CHECKING:
+    from lazyd.client import Client
+    from lazyd.client.blocking.driver import Driver
+    from lazyd.client.requests import Requests
+
+Reply = dict[str, Any]
+
 
 class Session:
-    """One run of lazyctl."""
+    """One run of lazyctl.
+
+    Requests are made with the client library's rules for the control socket (`lazyd.client.requests`: it
+    reconnects and repeats) and without the rest of it, which a command that calls no model need not import.
+    Replies are plain dicts as they came, so that ``--json`` hides nothing that this version does not know.
+    """
 
     def __init__(self, socket: str | None = None, json: bool = False) -> None:
         self.socket = socket
@@ -29,45 +41,44 @@ class Session:
         """What standard error can show: progress goes there."""
         return Look.of(sys.stderr)
 
-    def ask(self, method: str, **parameters: Any) -> dict[str, Any]:
-        """One request, one reply. Parameters that are None are left out."""
-        for r in self.follow(method, _more=False, **parameters):
-            return r
+    def ask(
+        self,
+        method: str,
+        *,
+        timeout_s: float | None = None,
+        on_reply: Callable[[Reply], object] | None = None,
+        **parameters: Any,
+    ) -> Reply:
+        """One request; returns its last reply, with `on_reply` told of those before it.
 
-    def follow(self, method: str, **parameters: Any) -> Iterator[dict[str, Any]]:
-        """One request, the replies as they come."""
-        import socket
+        Parameters that are None are left out. Raises `LazydError`.
+        """
+        from lazyd.client.requests import Request
 
-        from lazyd import places
-        from lazyd.errors import Unavailable, from_varlink
-        from lazyd.wire.varlink import Splitter, encode
+        request = Request(method, parameters, timeout_s=timeout_s, more=on_reply is not None)
+        requests, driver = self._control
+        return driver.run(requests.ask(request, on_reply))
 
-        more = parameters.pop("_more", True)
-        limit = parameters.pop("limit_s", None)
-        s = socket.socket(socket.AF_UNIX)
-        s.settimeout(limit)
-        p = places.client_socket(self.socket)
+    def follow(self, method: str, **parameters: Any) -> Iterator[Reply]:
+        """One request, its replies as they come."""
+        from lazyd.client.requests import Request
+
+        request = Request(method, parameters, more=True)
+        requests, driver = self._control
+        control, reply = driver.run(requests.begin(request))
         try:
-            s.connect(p)
-        except OSError as e:
-            raise Unavailable(socket=p, reason=e.strerror) from None
-        s.sendall(
-            encode(
-                {
-                    "method": "io.lazyd." + method,
-                    "parameters": {k: v for k, v in parameters.items() if v is not None},
-                    "more": more,
-                }
-            )
-        )
-        sp = Splitter()
-        while d := s.recv(65536):
-            for m in sp.feed(d):
-                if m.get("error"):
-                    raise from_varlink(m["error"], m["parameters"])
-                yield m["parameters"]
-                if not m.get("continues"):
-                    return
+            yield reply.get("parameters") or {}
+            while reply.get("continues"):
+                reply = driver.run(requests.more(control, request))
+                yield reply.get("parameters") or {}
+        finally:
+            requests.end(control, over=not reply.get("continues"))
+
+    def client(self) -> Client:
+        """The whole client library, for commands that call a model."""
+        from lazyd.client import Client
+
+        return Client(self.socket)
 
     def say(self, *lines: str) -> None:
         """A result, in words."""
@@ -78,3 +89,12 @@ class Session:
         from lazyd.wire.varlink import dumps
 
         click.echo(dumps(reply))
+
+    @cached_property
+    def _control(self) -> tuple[Requests, Driver]:
+        from lazyd.client.blocking.driver import Driver
+        from lazyd.client.requests import Requests
+        from lazyd.places import client_socket
+
+        requests = Requests(client_socket(self.socket))
+        return requests, Driver(requests.socket)

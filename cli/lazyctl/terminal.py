@@ -13,6 +13,7 @@ from typing import IO, NamedTuple
 
 DEFAULT_WIDTH = 80
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]+")
+_STEERING = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _SGR = {
     "bold": "1",
     "dim": "2",
@@ -73,6 +74,11 @@ def _columns_wished() -> int | None:
 def one_line(text: str) -> str:
     """`text` without line breaks and control characters, so that it cannot disturb a terminal."""
     return _CONTROL.sub(" ", text).strip()
+
+
+def text_only(text: str) -> str:
+    """`text` without control characters but line breaks and tabs: what a model writes must not steer a terminal."""
+    return _STEERING.sub("", text)
 
 
 def cells(text: str) -> int:

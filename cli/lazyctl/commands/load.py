@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
 from ..group import command, timeout_option
 from ..names import MODEL
-from ..session import Session
+from ..session import Reply, Session
 from ..units import duration
 
 
@@ -27,22 +25,17 @@ def load(session: Session, model: str, timeout: float | None) -> None:
     Returns when it is ready; if it is already, at once. It stays for its idle time.
     """
     if session.json:
-        session.print_json(session.ask("Load", model=model, timeoutSec=timeout))
+        session.print_json(session.ask("Load", model=model, timeout_s=timeout))
         return
     reply = (
-        _followed(session, model, timeout)
-        if session.err.height
-        else session.ask("Load", model=model, timeoutSec=timeout)
+        _watched(session, model, timeout) if session.err.height else session.ask("Load", model=model, timeout_s=timeout)
     )
     took = reply.get("loadSec")
     session.say(f"{model} is {reply['state']}" + (f", loaded in {duration(took)}" if took is not None else ""))
 
 
-def _followed(session: Session, model: str, timeout: float | None) -> dict[str, Any]:
+def _watched(session: Session, model: str, timeout: float | None) -> Reply:
     from ..progress import LoadBar
 
-    reply: dict[str, Any] = {}
     with LoadBar(model) as bar:
-        for reply in session.follow("Load", model=model, timeoutSec=timeout):
-            bar.show(reply)
-    return reply
+        return session.ask("Load", model=model, timeout_s=timeout, on_reply=bar.show)

