@@ -13,7 +13,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .client import connect, connect_async
+    from .client import Answer, AsyncClient, Client, connect, connect_async
     from .errors import (
         Busy,
         CallFailed,
@@ -39,9 +39,12 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "Answer",
+    "AsyncClient",
     "Busy",
     "CallFailed",
     "Cancelled",
+    "Client",
     "Closed",
     "Conflict",
     "ConnectionLost",
@@ -67,7 +70,7 @@ __all__ = [
 def __getattr__(name: str) -> object:
     if name not in __all__:
         raise AttributeError(f"module 'lazyd' has no attribute {name!r}")
-    if name.startswith("connect"):
+    if name in ("Answer", "AsyncClient", "Client", "connect", "connect_async"):
         from . import client as module
     else:
         from . import errors as module  # type: ignore[no-redef]

@@ -1,1 +1,40 @@
-"""The client library: how programs reach the daemon and the models."""
+"""The client library: how programs reach the daemon and the models.
+
+- `blocking`: the client for threads; it imports no asyncio. `aio`: the one for asyncio.
+- `session`: every method of the interface; `requests`, `calling`, `reconnect`, `lines`: the rules
+  of both clients, written as generators of `steps` and free of I/O.
+- `dataline`: a data connection without its I/O.
+- `context`: under which lease the running code itself works (a worker sets it).
+- `replies`, `answer`: what comes back.
+
+Standard library only, Python 3.9 and later; imports `lazyd.wire`, `lazyd.errors`, `lazyd.places`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .aio.client import AsyncClient, connect_async
+    from .answer import Answer
+    from .blocking.client import Client, connect
+
+__all__ = ["Answer", "AsyncClient", "Client", "connect", "connect_async"]
+
+_HOMES = {
+    "Answer": "answer",
+    "AsyncClient": "aio.client",
+    "Client": "blocking.client",
+    "connect": "blocking.client",
+    "connect_async": "aio.client",
+}
+
+
+def __getattr__(name: str) -> object:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'lazyd.client' has no attribute {name!r}")
+    from importlib import import_module
+
+    value = globals()[name] = getattr(import_module(f"{__name__}.{home}"), name)
+    return value

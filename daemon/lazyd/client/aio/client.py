@@ -1,0 +1,248 @@
+"""The client for asyncio."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, cast, overload
+
+from ..calling import Running
+from ..session import Session
+from .driver import Driver
+from .proxy import AsyncModel
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+    from types import TracebackType
+
+    from .. import replies
+    from ..answer import Answer
+    from ..requests import Request
+
+
+async def connect_async(socket: str | None = None) -> AsyncClient:
+    """A client of the daemon at `socket`, else where `lazyd.places` finds it. Raises `Unavailable`."""
+    client = AsyncClient(socket)
+    await client.connect()
+    return client
+
+
+class AsyncClient:
+    """Talks to the daemon, and to workers directly.
+
+    Tasks of one event loop may share one; a forked child needs one of its own. Every method raises
+    `LazydError`: what the daemon answered, `Unavailable`, or `ConnectionLost` where carrying the
+    request out twice could do harm. A `timeout` is in seconds; None: the daemon's own limit.
+    """
+
+    def __init__(self, socket: str | None = None) -> None:
+        """Connects to nothing yet."""
+        self._session = Session(socket)
+        self._driver = Driver(self.socket)
+
+    def __repr__(self) -> str:
+        return f"<AsyncClient of {self.socket}>"
+
+    async def __aenter__(self) -> AsyncClient:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    @property
+    def socket(self) -> str:
+        """The path of the daemon's control socket."""
+        return self._session.requests.socket
+
+    async def connect(self) -> None:
+        """Makes a connection now rather than with the first request. Raises `Unavailable`."""
+        await self._driver.run(self._session.requests.connect())
+
+    async def close(self) -> None:
+        """Ends all connections, and with them the leases. Calls under way in other tasks raise `Closed`."""
+        self._session.close()
+        self._driver.wake()
+
+    # Models.
+
+    def model(self, name: str, *, timeout: float | None = None, idempotent: Collection[str] = ()) -> AsyncModel:
+        """A proxy for a model. Nothing is asked or loaded yet.
+
+        `timeout` is the limit of its calls; `idempotent` names methods that may be repeated when a
+        worker dies under them, beside those that the model's own spec lists.
+        """
+        return AsyncModel(self, name, timeout, idempotent)
+
+    @overload
+    async def call(
+        self, model: str, method: str, /, *args: Any, timeout: float | None = ..., meta: Literal[True], **kwargs: Any
+    ) -> Answer: ...
+
+    @overload
+    async def call(
+        self, model: str, method: str, /, *args: Any, timeout: float | None = ..., meta: bool = ..., **kwargs: Any
+    ) -> Any: ...
+
+    async def call(
+        self, model: str, method: str, /, *args: Any, timeout: float | None = None, meta: bool = False, **kwargs: Any
+    ) -> Any:
+        """``await client.model(model).call(method, …)``."""
+        answer = await self.answer(model, method, args, kwargs, timeout=timeout)
+        return answer if meta else answer.result
+
+    async def answer(
+        self,
+        model: str,
+        method: str,
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+        *,
+        timeout: float | None = None,
+        idempotent: Collection[str] = (),
+    ) -> Answer:
+        """One call with one result."""
+        wanted = self._session.wanted(
+            model, method, args, kwargs or {}, stream=False, timeout=timeout, idempotent=idempotent
+        )
+        return await self._driver.run(self._session.calling.answer(wanted))
+
+    async def pieces(
+        self,
+        model: str,
+        method: str,
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+        *,
+        timeout: float | None = None,
+        idempotent: Collection[str] = (),
+    ) -> AsyncIterator[Any]:
+        """One call, its result in pieces. It begins with the first piece that is asked for."""
+        calling = self._session.calling
+        running = Running(
+            self._session.wanted(model, method, args, kwargs or {}, stream=True, timeout=timeout, idempotent=idempotent)
+        )
+        try:
+            piece = await self._driver.run(calling.begin(running))
+            while not piece.empty:
+                yield piece.value
+                if not piece.more:
+                    break
+                piece = await self._driver.run(calling.next(running))
+        finally:
+            calling.end(running)
+
+    # Looking: none of these loads, wakes or refreshes anything.
+
+    async def status(self, model: str | None = None) -> replies.Status:
+        """Devices and models; with `model`, that one alone."""
+        return await self._driver.run(self._session.status(model))
+
+    async def is_ready(self, model: str) -> bool:
+        """The model is loaded and serves."""
+        return await self._driver.run(self._session.is_ready(model))
+
+    async def health(self) -> replies.Health:
+        """In one word each: the daemon and every model."""
+        return await self._driver.run(self._session.health())
+
+    async def describe(self, model: str) -> replies.Description:
+        """A model's spec, and what its file says."""
+        return await self._driver.run(self._session.describe(model))
+
+    async def metrics(self) -> str:
+        """Figures in Prometheus' text format."""
+        return await self._driver.run(self._session.metrics())
+
+    async def info(self) -> replies.Info:
+        """Which daemon this is."""
+        return await self._driver.run(self._session.info())
+
+    async def logs(self, model: str, *, follow: bool = False) -> AsyncIterator[str]:
+        """The worker's own output, line by line; with `follow`, without end."""
+        async for reply in self._replies(self._session.logs(model, follow)):
+            if reply.get("line") is not None:
+                yield reply["line"]
+
+    def subscribe(self) -> AsyncIterator[replies.Event]:
+        """What happens, from now on."""
+        return cast("AsyncIterator[replies.Event]", self._replies(self._session.subscribe()))
+
+    # Loading and leases.
+
+    async def load(
+        self,
+        model: str,
+        *,
+        timeout: float | None = None,
+        progress: Callable[[replies.LoadStep], object] | None = None,
+    ) -> replies.LoadStep:
+        """Loads a model now; returns the last step. `progress` is told of every one."""
+        return await self._driver.run(self._session.load(model, timeout, progress))
+
+    async def get(
+        self,
+        model: str,
+        *,
+        timeout: float | None = None,
+        hold_s: float | None = None,
+        parent: str | None = None,
+        lease: str | None = None,
+    ) -> replies.Grant:
+        """A lease on a loaded model, with the worker's socket and a token for it.
+
+        Calls do this themselves; it is for those who speak to the worker in their own way, and for
+        holding a model loaded for `hold_s` seconds.
+        """
+        return await self._driver.run(self._session.get(model, timeout, hold_s, parent, lease))
+
+    async def release(self, lease: str) -> None:
+        """Gives a lease back. Raises `WorkerDied` if its worker did, up to 60 s later."""
+        await self._driver.run(self._session.release(lease))
+
+    async def unload(
+        self,
+        *models: str,
+        all: bool = False,  # noqa: A002  the interface's word
+        idle: bool = False,
+        force: bool = False,
+        timeout: float | None = None,
+    ) -> list[str]:
+        """Frees models; returns those that were loaded. Raises `Busy`."""
+        return await self._driver.run(self._session.unload(models, all, idle, force, timeout))
+
+    async def warm(
+        self, *models: str, tier: str | None = None, wait: bool = False, timeout: float | None = None
+    ) -> list[replies.ModelStatus]:
+        """Brings models into memory in the background: ``"ram"`` or, by default, their ``"device"``."""
+        return await self._driver.run(self._session.warm(models, tier, wait, timeout))
+
+    async def pin(self, model: str) -> None:
+        """Never evict this model. Loads nothing, outlives restarts."""
+        await self._driver.run(self._session.pin(model))
+
+    async def unpin(self, model: str) -> None:
+        """Evict it again where its turn comes."""
+        await self._driver.run(self._session.unpin(model))
+
+    async def register(self, spec: Mapping[str, Any]) -> str:
+        """Adds a model, described as in the configuration; returns its name."""
+        return await self._driver.run(self._session.register(spec))
+
+    async def deregister(self, model: str) -> None:
+        """Removes a model that was added by `register`."""
+        await self._driver.run(self._session.deregister(model))
+
+    async def reload(self) -> replies.Reloaded:
+        """Reads the configuration again. Raises `InvalidConfig`, and then nothing has changed."""
+        return await self._driver.run(self._session.reload())
+
+    async def _replies(self, request: Request) -> AsyncIterator[dict[str, Any]]:
+        requests = self._session.requests
+        control, reply = await self._driver.run(requests.begin(request))
+        try:
+            yield reply.get("parameters") or {}
+            while reply.get("continues"):
+                reply = await self._driver.run(requests.more(control, request))
+                yield reply.get("parameters") or {}
+        finally:
+            requests.end(control, over=not reply.get("continues"))

@@ -1,0 +1,255 @@
+"""One call of a model, from the request for a lease to the last piece of its answer.
+
+    kept connection? ──no──▶ Get ──▶ dial ──┐
+          └──────yes───────────────────────▶ send ──▶ pieces … ──▶ last piece, or error
+              ▲                                │
+              └── revoked, or never sent ──────┘   (begun anew: the worker has not seen the call)
+
+A call that is on a kept connection never asks the daemon anything. If a connection is lost while a
+call is under way, the daemon knows whether the worker died; only a method that the model's spec
+lists as ``idempotent`` is then repeated, once.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ..errors import (
+    Closed,
+    ConnectionLost,
+    LazydError,
+    NoSuchLease,
+    ProtocolError,
+    Revoked,
+    Timeout,
+    WorkerDied,
+)
+from ..wire.values import from_json
+from .answer import Answer, Piece
+from .lines import Key, Lines
+from .reconnect import pauses
+from .requests import Request, Requests, unavailable
+from .steps import Dial, Dropped, Late, Pause, Wait
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from .dataline import Call
+    from .packed import PackedCall
+    from .steps import Line, Steps
+
+MAX_TRIES = 8
+"""A call is begun anew at most so often; a fresh lease is safe until its first call, so one is usual."""
+INQUEST_S = 5.0
+"""How long the daemon may take to notice that a worker died: it waits until its memory is back."""
+
+
+class Wanted(NamedTuple):
+    """What the caller wants."""
+
+    packed: PackedCall
+    timeout_s: float | None
+    parent: str | None
+    idempotent: Collection[str]
+    """Methods that may be repeated, beside those that the model's spec lists."""
+
+
+class Running:
+    """A call under way, and what is known of how it came about."""
+
+    def __init__(self, wanted: Wanted) -> None:
+        self.wanted = wanted
+        self.deadline = None if wanted.timeout_s is None else time.monotonic() + wanted.timeout_s
+        self.line: Line | None = None
+        self.call: Call | None = None
+        self.unpresented: str | None = None
+        """A lease that was granted, but its worker could not be reached: it is claimed again."""
+        self.degraded: str | None = None
+        self.cold_start = False
+        self.waited_s = 0.0
+        self.tries = 0
+        self.pauses = pauses()
+        self.repeated = False
+
+    @property
+    def model(self) -> str:
+        return self.wanted.packed.model
+
+    @property
+    def key(self) -> Key:
+        return Key(self.model, self.wanted.parent)
+
+    def left_s(self) -> float | None:
+        return None if self.deadline is None else max(0.0, self.deadline - time.monotonic())
+
+    def late(self, phase: str) -> Timeout:
+        return Timeout(model=self.model, phase=phase, timeout_sec=self.wanted.timeout_s or 0.0)
+
+    def lost(self, reason: str) -> ConnectionLost:
+        return ConnectionLost(model=self.model, method=self.wanted.packed.method, reason=reason)
+
+
+class Calling:
+    """All calls of one client."""
+
+    def __init__(self, requests: Requests, lines: Lines) -> None:
+        self._requests = requests
+        self._lines = lines
+
+    def answer(self, wanted: Wanted) -> Steps[Answer]:
+        """A call with one result."""
+        running = Running(wanted)
+        try:
+            piece = yield from self.begin(running)
+        finally:
+            self.end(running)
+        return Answer(piece.value, running.degraded, running.cold_start, running.waited_s)
+
+    def begin(self, running: Running) -> Steps[Piece]:
+        """The first piece of the answer. After it the call is never repeated."""
+        piece = None
+        while piece is None:
+            piece = yield from self._try(running)
+        return piece
+
+    def next(self, running: Running) -> Steps[Piece]:
+        """The next piece, after one that said there is more."""
+        try:
+            return (yield from self._piece(running))
+        except Dropped as dropped:
+            line = self._forget(running)
+            raise (yield from self._cause(running, line, dropped)) from None
+
+    def end(self, running: Running) -> None:
+        """The call is over, or nobody wants more of it. Must be called in any case."""
+        line, call = running.line, running.call
+        running.line = running.call = None
+        if line is not None:
+            if call is not None and not call.over:
+                line.cancel(call)
+            self._lines.settle(line)
+
+    def _try(self, running: Running) -> Steps[Piece | None]:
+        """The first piece, or None if the call must be begun anew."""
+        try:
+            return (yield from self._find_line(running)) or (yield from self._start(running))
+        except Revoked as error:
+            self._forget(running)
+            yield from self._again(running, error)
+        except Dropped as dropped:
+            line = self._forget(running)
+            if line is None or not dropped.delivered:
+                yield from self._again(running, running.lost(dropped.reason))
+            else:
+                yield from self._mourn(running, line, dropped)
+        return None
+
+    def _find_line(self, running: Running) -> Steps[Piece | None]:
+        """Puts a line into `running`, or returns the fallback value that stands in for the answer."""
+        running.line = self._lines.kept(running.key)
+        if running.line is not None:
+            return None
+        request = Request(
+            "Get",
+            {"model": running.model, "parent": running.wanted.parent, "lease": running.unpresented},
+            timeout_s=running.left_s(),
+        )
+        request.timeout_s = running.wanted.timeout_s  # what the caller allowed, for the error's words
+        grant = yield from self._requests.ask(request)
+        running.degraded = grant.get("degraded")
+        running.cold_start = running.cold_start or bool(grant.get("coldStart"))
+        running.waited_s += grant.get("waitedSec") or 0.0
+        if grant.get("lease") is None:
+            return Piece(from_json(grant.get("value")), more=False)
+        running.line = yield from self._dial(running, grant)
+        return None
+
+    def _dial(self, running: Running, grant: dict[str, Any]) -> Steps[Line]:
+        endpoint, token = grant.get("endpoint"), grant.get("token")
+        if not isinstance(endpoint, str) or not isinstance(token, str):
+            raise ProtocolError(reason="a lease came without endpoint or token")
+        try:
+            line: Line = yield Dial(endpoint, grant["lease"], token, running.deadline)
+        except Late:
+            raise running.late("connecting to the worker") from None
+        except NoSuchLease:
+            running.unpresented = None
+            raise Dropped("the worker did not know the lease", delivered=False) from None
+        except OSError as error:
+            if isinstance(error, PermissionError):
+                raise unavailable(endpoint, error) from None
+            running.unpresented = grant["lease"]
+            raise Dropped(f"the worker cannot be reached: {error.strerror}", delivered=False) from None
+        self._lines.add(line)
+        if running.degraded is None:  # a stand-in is asked for anew each time
+            self._lines.keep(running.key, line)
+        return line
+
+    def _start(self, running: Running) -> Steps[Piece]:
+        if running.line is None:
+            raise Dropped("there is no connection", delivered=False)
+        running.call = running.line.begin(running.wanted.packed)
+        return (yield from self._piece(running))
+
+    def _piece(self, running: Running) -> Steps[Piece]:
+        line, call = running.line, running.call
+        if line is None or call is None:
+            raise Closed()
+        if not call.ready:
+            try:
+                yield Wait(line, call, running.deadline)
+            except Late:
+                raise running.late(f"running {running.wanted.packed.method}") from None
+        return line.take(call)
+
+    def _forget(self, running: Running) -> Line | None:
+        """The line of a call serves no other."""
+        line, running.line, running.call = running.line, None, None
+        if line is not None:
+            self._lines.retire(line)
+            self._lines.settle(line)
+        return line
+
+    def _again(self, running: Running, error: LazydError) -> Steps[None]:
+        """Before a call that was never started is begun anew."""
+        running.tries += 1
+        if running.tries >= MAX_TRIES:
+            raise error
+        if running.tries > 1:  # once is usual, and quick; more often something is wrong
+            yield Pause(next(running.pauses))
+
+    def _mourn(self, running: Running, line: Line, dropped: Dropped) -> Steps[None]:
+        """After a call that may have been carried out: returns if it may be repeated, raises otherwise."""
+        cause = yield from self._cause(running, line, dropped)
+        if running.repeated or not (yield from self._is_idempotent(running)):
+            raise cause from None
+        running.repeated = True
+
+    def _cause(self, running: Running, line: Line | None, dropped: Dropped) -> Steps[LazydError]:
+        """Why a connection was lost in the middle of a call: the daemon knows if the worker died."""
+        if line is None or self._requests.closed:
+            return Closed()
+        began = time.monotonic()
+        for pause in pauses():
+            try:
+                yield from self._requests.ask(Request("Release", {"lease": line.lease}, timeout_s=running.left_s()))
+            except WorkerDied as error:
+                return error
+            except LazydError:
+                break
+            if time.monotonic() - began > INQUEST_S:
+                break
+            yield Pause(pause)  # the daemon takes the worker for alive: it has not noticed yet
+        return running.lost(dropped.reason)
+
+    def _is_idempotent(self, running: Running) -> Steps[bool]:
+        method = running.wanted.packed.method
+        if method in running.wanted.idempotent:
+            return True
+        try:
+            described = yield from self._requests.ask(Request("Describe", {"model": running.model}))
+        except LazydError:
+            return False
+        spec = described.get("spec")
+        return isinstance(spec, dict) and method in (spec.get("idempotent") or ())

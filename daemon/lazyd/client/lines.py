@@ -1,0 +1,78 @@
+"""Which data connections a client has, and which of them serves the next call.
+
+One connection per model is kept, and calls share it. Where several threads were the first at once, each
+has got a lease of its own: the first one's connection is kept, the others are closed after their
+call. A connection obtained under a parent lease serves calls under that parent alone.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from .steps import Line
+
+
+class Key(NamedTuple):
+    """Whom a connection serves."""
+
+    model: str
+    parent: str | None
+
+
+class Lines:
+    """The open data connections. Every single operation is safe among threads."""
+
+    def __init__(self) -> None:
+        self._kept: dict[Key, Line] = {}
+        self._open: set[Line] = set()
+
+    def __repr__(self) -> str:
+        return f"<Lines for {sorted(key.model for key in self._kept)}, {len(self._open)} open>"
+
+    def kept(self, key: Key) -> Line | None:
+        """The connection that a call for `key` goes to."""
+        return self._kept.get(key)
+
+    def add(self, line: Line) -> None:
+        """A connection stands; it is closed by `settle` unless `keep` is called."""
+        self._open.add(line)
+
+    def keep(self, key: Key, line: Line) -> None:
+        """Calls for `key` go to this connection from now on, unless there is one already.
+
+        Connections of other parents are over with their parent's call: those that are idle go.
+        """
+        self._kept.setdefault(key, line)
+        if key.parent is not None:
+            for other in list(self._kept):
+                if other.model == key.model and other.parent not in (None, key.parent):
+                    self._retire_idle(other)
+
+    def retire(self, line: Line) -> None:
+        """No further call goes to this connection."""
+        for key, kept in list(self._kept.items()):
+            if kept is line:
+                self._kept.pop(key, None)
+
+    def settle(self, line: Line) -> None:
+        """A call on it is over: if nobody needs the connection any more, it is closed."""
+        if line.idle and line not in self._kept.values():
+            self._open.discard(line)
+            line.close()
+
+    def close(self) -> None:
+        """Ends every connection, and every call on it."""
+        self._kept.clear()
+        while self._open:
+            self._open.pop().close()
+
+    def all(self) -> list[Line]:
+        """Every open connection."""
+        return list(self._open)
+
+    def _retire_idle(self, key: Key) -> None:
+        line = self._kept.get(key)
+        if line is not None and line.idle:
+            self.retire(line)
+            self.settle(line)

@@ -1,0 +1,93 @@
+"""When to try again after the daemon was lost (CONTRACT: "Repeating").
+
+A daemon that was never there is not waited for. One that was there and went without a word is
+being restarted: it is waited for up to 30 s from the loss. One that said that it shuts down was
+stopped on purpose, and trying again could start it anew.
+"""
+
+from __future__ import annotations
+
+import enum
+import errno
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+PATIENCE_S = 30.0
+FIRST_PAUSE_S = 0.005
+LONGEST_PAUSE_S = 0.25
+
+PASSING = frozenset({errno.ENOENT, errno.ECONNREFUSED, errno.ECONNRESET, errno.EAGAIN, errno.ETIMEDOUT, errno.EPIPE})
+"""What connecting may answer while a daemon restarts: no socket, nobody behind it, a full queue."""
+
+SAFE = frozenset(
+    {
+        "Status",
+        "Health",
+        "Describe",
+        "Metrics",
+        "Logs",  # until its first line
+        "Subscribe",  # until its first event
+        "Load",
+        "Get",
+        "Release",
+        "Warm",
+        "Pin",
+        "Unpin",
+        "Unload",
+        "Reload",
+        "Register",  # the daemon takes an equal one for the same
+        "GetInfo",
+        "GetInterfaceDescription",
+    }
+)
+"""The methods that may be carried out twice."""
+
+
+class Contact(enum.Enum):
+    """What is known of the daemon."""
+
+    NEVER = "never"
+    MADE = "made"
+    LOST = "lost"
+    STOPPED = "stopped"
+
+
+class Reconnect:
+    """What one client knows of its daemon, and for how long it is worth trying."""
+
+    def __init__(self) -> None:
+        self.contact = Contact.NEVER
+        self._lost_at = 0.0
+
+    def __repr__(self) -> str:
+        return f"<Reconnect {self.contact.value}>"
+
+    def made(self) -> None:
+        """A first connection stands, or the daemon has answered."""
+        self.contact = Contact.MADE
+
+    def lost(self, now: float) -> None:
+        """A connection broke, or could not be made."""
+        if self.contact is Contact.MADE:
+            self.contact = Contact.LOST
+            self._lost_at = now
+
+    def stopped(self) -> None:
+        """The daemon said that it is being stopped."""
+        self.contact = Contact.STOPPED
+
+    def patience(self, now: float) -> float:
+        """Seconds for which it is still worth trying; 0.0: give up."""
+        if self.contact is not Contact.LOST:
+            return 0.0
+        return max(0.0, self._lost_at + PATIENCE_S - now)
+
+
+def pauses() -> Iterator[float]:
+    """The pauses between tries, in seconds: short ones, growing."""
+    pause = FIRST_PAUSE_S
+    while True:
+        yield pause
+        pause = min(2 * pause, LONGEST_PAUSE_S)

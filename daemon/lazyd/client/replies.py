@@ -1,0 +1,183 @@
+"""The daemon's replies, as types: plain dicts that look as io.lazyd.varlink says.
+
+Field names are the interface's own. What is optional there may be missing here or be None.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypedDict
+
+
+class Device(TypedDict):
+    """Memory of one kind: a GPU's, or the machine's."""
+
+    name: str
+    kind: str
+    totalBytes: int
+    budgetBytes: int
+    marginBytes: int
+    bookedBytes: int
+    foreignBytes: int
+    quarantinedBytes: int
+    freeBytes: int
+
+
+class Worker(TypedDict):
+    """A process that holds a model."""
+
+    id: str
+    pid: int
+    devices: list[str]
+    bookedBytes: dict[str, int]
+    measuredBytes: dict[str, int]
+    inFlight: int
+    uptimeSec: float
+
+
+class _Model(TypedDict):
+    name: str
+    version: str
+    aliases: list[str]
+    runtime: str
+    tier: str
+    state: str
+    residency: str
+    warmup: str
+    pinned: bool
+    source: str
+    workers: list[Worker]
+    bookedBytes: dict[str, int]
+    measuredBytes: dict[str, int]
+    leases: int
+    inFlight: int
+    waiting: int
+    loads: int
+    evictions: int
+
+
+class ModelStatus(_Model, total=False):
+    """What is known of a model, without touching it."""
+
+    family: str | None
+    cachedFraction: float | None
+    idleSec: float | None
+    idleTimeoutSec: float | None
+    lastLoadSec: float | None
+    expectedLoadSec: float | None
+    expectedUse: float | None
+    retryAfterSec: float | None
+    lastError: str | None
+
+
+class _Reservation(TypedDict):
+    id: str
+    device: str
+    bytes: int
+    pid: int
+
+
+class Reservation(_Reservation, total=False):
+    """Memory kept for a program that the daemon does not run."""
+
+    command: str | None
+
+
+class Daemon(TypedDict):
+    """The daemon itself."""
+
+    version: str
+    pid: int
+    uptimeSec: float
+    state: str
+
+
+class Status(TypedDict):
+    """The reply of ``Status``."""
+
+    schema: int
+    daemon: Daemon
+    devices: list[Device]
+    models: list[ModelStatus]
+    reservations: list[Reservation]
+
+
+class Health(TypedDict):
+    """The reply of ``Health``."""
+
+    status: str
+    live: bool
+    ready: bool
+    models: dict[str, str]
+
+
+class Description(TypedDict):
+    """The reply of ``Describe``."""
+
+    model: ModelStatus
+    spec: dict[str, Any]
+    metadata: dict[str, Any]
+    prediction: dict[str, Any]
+
+
+class _Event(TypedDict):
+    seq: int
+    time: float
+    kind: str
+    data: dict[str, Any]
+    dropped: int
+
+
+class Event(_Event, total=False):
+    """One reply of ``Subscribe``."""
+
+    model: str | None
+    device: str | None
+    reason: str | None
+
+
+class _LoadStep(TypedDict):
+    state: str
+    phase: str
+
+
+class LoadStep(_LoadStep, total=False):
+    """One reply of ``Load``; the last one has `loadSec`."""
+
+    fraction: float | None
+    loadSec: float | None
+
+
+class _Grant(TypedDict):
+    model: str
+    version: str
+    coldStart: bool
+    waitedSec: float
+
+
+class Grant(_Grant, total=False):
+    """The reply of ``Get``: a lease, or a fallback value without one."""
+
+    lease: str | None
+    endpoint: str | None
+    token: str | None
+    url: str | None
+    degraded: str | None
+    value: Any
+
+
+class Reloaded(TypedDict):
+    """The reply of ``Reload``: what is different now."""
+
+    added: list[str]
+    changed: list[str]
+    removed: list[str]
+
+
+class Info(TypedDict):
+    """The reply of ``org.varlink.service.GetInfo``."""
+
+    vendor: str
+    product: str
+    version: str
+    url: str
+    interfaces: list[str]

@@ -1,0 +1,151 @@
+"""Every method of the interface, once for both kinds of client.
+
+Each method here is a rule (`steps`): the blocking client runs it in the caller's thread, the
+asyncio client in the caller's task.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+from ..errors import ModelNotFound, NoSuchLease
+from ..places import client_socket
+from .calling import Calling, Wanted
+from .context import parent_lease
+from .lines import Lines
+from .packed import pack_call
+from .requests import Request, Requests
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping, Sequence
+
+    from . import replies
+    from .steps import Steps
+
+
+class Session:
+    """The state of one client: what it knows of the daemon, and its connections."""
+
+    def __init__(self, socket: str | None = None) -> None:
+        self.requests = Requests(client_socket(socket))
+        self.lines = Lines()
+        self.calling = Calling(self.requests, self.lines)
+
+    def __repr__(self) -> str:
+        return f"<Session {self.requests!r} {self.lines!r}>"
+
+    def close(self) -> None:
+        self.requests.close()
+        self.lines.close()
+
+    # Looking.
+
+    def status(self, model: str | None) -> Steps[replies.Status]:
+        return cast("replies.Status", (yield from self._ask("Status", model=model)))
+
+    def health(self) -> Steps[replies.Health]:
+        return cast("replies.Health", (yield from self._ask("Health")))
+
+    def describe(self, model: str) -> Steps[replies.Description]:
+        return cast("replies.Description", (yield from self._ask("Describe", model=model)))
+
+    def metrics(self) -> Steps[str]:
+        return str((yield from self._ask("Metrics"))["text"])
+
+    def info(self) -> Steps[replies.Info]:
+        return cast("replies.Info", (yield from self._ask("org.varlink.service.GetInfo")))
+
+    def is_ready(self, model: str) -> Steps[bool]:
+        try:
+            status = yield from self.status(model)
+        except ModelNotFound:  # a member of a family that nobody has asked for yet
+            return False
+        return any(found["state"] == "ready" for found in status["models"])
+
+    @staticmethod
+    def logs(model: str, follow: bool) -> Request:
+        return Request("Logs", {"model": model, "follow": follow or None}, more=True)
+
+    @staticmethod
+    def subscribe() -> Request:
+        return Request("Subscribe", {}, more=True)
+
+    # Loading and leases.
+
+    def load(
+        self, model: str, timeout: float | None, progress: Callable[[replies.LoadStep], object] | None
+    ) -> Steps[replies.LoadStep]:
+        request = Request("Load", {"model": model}, timeout_s=timeout, more=progress is not None)
+        on_reply = cast("Callable[[dict[str, Any]], object] | None", progress)
+        reply = cast("replies.LoadStep", (yield from self.requests.ask(request, on_reply)))
+        if progress is not None:
+            progress(reply)
+        return reply
+
+    def get(
+        self, model: str, timeout: float | None, hold_s: float | None, parent: str | None, lease: str | None
+    ) -> Steps[replies.Grant]:
+        parameters = {"model": model, "holdSec": hold_s, "parent": parent or parent_lease(), "lease": lease}
+        reply = yield from self.requests.ask(Request("Get", parameters, timeout_s=timeout))
+        return cast("replies.Grant", reply)
+
+    def release(self, lease: str) -> Steps[None]:
+        request = Request("Release", {"lease": lease})
+        try:
+            yield from self.requests.ask(request)
+        except NoSuchLease:
+            if not request.repeated:  # else the first try was carried out, and its answer was lost
+                raise
+
+    def unload(
+        self, models: Sequence[str], everything: bool, idle: bool, force: bool, timeout: float | None
+    ) -> Steps[list[str]]:
+        parameters = {
+            "models": list(models) or None,
+            "all": everything or None,
+            "idle": idle or None,
+            "force": force or None,
+        }
+        reply = yield from self.requests.ask(Request("Unload", parameters, timeout_s=timeout))
+        return list(reply["unloaded"])
+
+    def warm(
+        self, models: Sequence[str], tier: str | None, wait: bool, timeout: float | None
+    ) -> Steps[list[replies.ModelStatus]]:
+        parameters = {"models": list(models), "tier": tier, "wait": wait or None}
+        reply = yield from self.requests.ask(Request("Warm", parameters, timeout_s=timeout))
+        return list(reply["models"])
+
+    def pin(self, model: str) -> Steps[None]:
+        yield from self._ask("Pin", model=model)
+
+    def unpin(self, model: str) -> Steps[None]:
+        yield from self._ask("Unpin", model=model)
+
+    def register(self, spec: Mapping[str, Any]) -> Steps[str]:
+        return str((yield from self._ask("Register", spec=dict(spec)))["model"])
+
+    def deregister(self, model: str) -> Steps[None]:
+        yield from self._ask("Deregister", model=model)
+
+    def reload(self) -> Steps[replies.Reloaded]:
+        return cast("replies.Reloaded", (yield from self._ask("Reload")))
+
+    # Calls.
+
+    @staticmethod
+    def wanted(
+        model: str,
+        method: str,
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+        *,
+        stream: bool,
+        timeout: float | None,
+        idempotent: Collection[str],
+    ) -> Wanted:
+        """A call for `calling`. Raises `NotSendable` before anything is loaded for it."""
+        return Wanted(pack_call(model, method, args, kwargs, stream=stream), timeout, parent_lease(), idempotent)
+
+    def _ask(self, method: str, **parameters: Any) -> Steps[dict[str, Any]]:
+        return (yield from self.requests.ask(Request(method, parameters)))
