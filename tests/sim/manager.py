@@ -1,0 +1,201 @@
+"""The shell around the core: events go in with the time, effects are carried out in order.
+
+It is the real manager's part without its sockets. It can be killed at any moment: then the core
+is thrown away, what was on its way is cut, and a new core learns the world from the host.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections import Counter, deque
+from typing import TYPE_CHECKING
+
+from lazyd.core import answers, effects, events
+from lazyd.core.core import Core
+
+from . import invariants
+from .told import Told
+from .truth import LeaseTruth, Violation
+from .worker import SimWorker
+
+if TYPE_CHECKING:
+    from .world import World
+
+FOREVER = float("inf")
+MOST_TICKS_AT_ONCE = 50
+KEPT_STEPS = 60
+"""So many steps are shown when a schedule fails."""
+
+
+class SimManager:
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.core: Core
+        self.told = Told(world)
+        self.up = False
+        self.attached = False
+        """A host is connected, or is just telling of its workers."""
+        self.epoch = 0
+        self.deadline = FOREVER
+        self.events = 0
+        self.seen: Counter[type] = Counter()
+        """Kinds of events, effects and outcomes, so that a test can say that all of them occur."""
+        self.steps: deque[tuple[float, object, list[effects.Effect]]] = deque(maxlen=KEPT_STEPS)
+        self._ticks = (0.0, 0)
+
+    # Events.
+
+    def tell(self, event: events.Event) -> None:
+        """One event, and everything that follows from it; the invariants are checked all along."""
+        if not self.up:
+            return
+        world, now = self.world, self.world.clock.now
+        self.events += 1
+        self.told.hear(event)
+        try:
+            done = self.core.handle(event, now)
+            deadline = self.core.next_deadline()
+        except Exception as error:
+            self.steps.append((now, event, []))
+            raise Violation("core_never_raises", f"{type(error).__name__}: {error}") from error
+        self.steps.append((now, event, done))
+        self.seen[type(event)] += 1
+        self.deadline = FOREVER if deadline is None else deadline
+        for effect in done:
+            invariants.check_effect(world, effect)
+            self.told.ordered(effect)
+            self._carry_out(effect)
+        invariants.check_after(world, event)
+
+    def tick(self) -> None:
+        """The moment that `next_deadline` announced."""
+        now = self.world.clock.now
+        count = self._ticks[1] + 1 if self._ticks[0] == now else 1
+        self._ticks = (now, count)
+        if count > MOST_TICKS_AT_ONCE:
+            raise Violation("timers_move_on", f"{count} ticks at {now}, next deadline {self.deadline}")
+        self.tell(events.Tick())
+
+    # Effects.
+
+    def _carry_out(self, effect: effects.Effect) -> None:
+        self.seen[type(effect)] += 1
+        handler = getattr(self, f"_do_{type(effect).__name__.lower()}", None)
+        if handler is not None:
+            handler(effect)
+        elif (worker := self.world.workers.get(getattr(effect, "worker", ""))) is not None:
+            worker.inbox.send(effect)
+
+    def _do_answer(self, effect: effects.Answer) -> None:
+        self.seen[type(effect.outcome)] += 1
+        pending = self.world.control.by_number[effect.request]
+        match effect.outcome:
+            case answers.Done() if pending.kind is events.Release:
+                if (lease := self.world.leases.get(pending.fields["lease"])) is not None:
+                    lease.given_back = True
+            case answers.Done() if pending.kind is events.Pin:
+                self.told.pin_done(pending.fields["model"], pending.fields["pinned"])
+        self.world.control.answered(effect.outcome, pending)
+
+    def _do_predict(self, effect: effects.Predict) -> None:
+        self.world.clock.after(self.world.delay() * 5, self._predicted, effect.model, self.epoch)
+
+    def _predicted(self, model: str, epoch: int) -> None:
+        if epoch != self.epoch:
+            return
+        character = self.world.character(self.told.spec_key(model))
+        if character.unreadable and self.world.faults:
+            self.tell(events.Unpredictable(model=model, reason="no such file"))
+        else:
+            self.tell(events.Predicted(model=model, bytes_by_kind=character.need))
+
+    def _do_startworker(self, effect: effects.StartWorker) -> None:
+        worker = SimWorker(self.world, effect, self.told.config.models[effect.model])
+        self.world.workers[worker.id] = self.world.every_worker[worker.id] = worker
+        self.world.host.inbox.send((effect, worker))
+
+    def _do_stopworker(self, effect: effects.StopWorker) -> None:
+        worker = self.world.workers.get(effect.worker)
+        if worker is not None:
+            worker.ordered_to_stop = True
+            self.world.host.inbox.send((effect, worker))
+
+    def _do_grant(self, effect: effects.Grant) -> None:
+        worker = self.world.every_worker[effect.worker]
+        lease = LeaseTruth(
+            lease=effect.lease,
+            token=effect.token,
+            model=effect.model,
+            worker=worker,
+            holder=effect.holder,
+            granted=self.world.clock.now,
+            hold_until=effect.hold_until,
+            parent=effect.parent,
+        )
+        self.world.leases[lease.lease] = lease
+        if worker.gone:
+            lease.ended = True
+        else:
+            worker.leases[lease.lease] = lease
+            worker.inbox.send((effect, lease))
+
+    def _do_savepins(self, effect: effects.SavePins) -> None:
+        self.world.saved_pins = effect.pins
+
+    # Life and death.
+
+    def start(self) -> None:
+        """A new manager: it reads the devices and the configuration, then finds the host."""
+        self.up = True
+        self.core = Core(self.world.new_id)
+        self.told = Told(self.world)
+        for name in self.world.scenario.devices:
+            self.tell(self.world.sample(name))
+        self.tell(events.Configure(config=self.world.config, pins=self.world.saved_pins))
+        self.world.control.manager_is_back()
+        self.world.clock.after(self.world.rng.uniform(0.0, 0.3), self.find_host, self.epoch)
+
+    def find_host(self, epoch: int) -> None:
+        """The host tells of its workers, each worker of what it holds."""
+        if epoch != self.epoch or self.attached or not self.world.host.alive:
+            return
+        self.attached = True
+        self.world.host.finish_spawns()
+        running = list(self.world.host.workers.values())
+        arrives = self.world.clock.now + self.world.delay()
+        for worker in running:
+            worker.outbox.not_before(arrives)
+        self.world.host.outbox.not_before(arrives)
+        found = events.HostFound(workers=tuple(worker.report() for worker in running))
+        self.world.clock.at(arrives, functools.partial(self._found, found, epoch))
+
+    def _found(self, found: events.HostFound, epoch: int) -> None:
+        if epoch == self.epoch and self.attached:
+            self.tell(found)
+
+    def lose_host(self) -> None:
+        """The host has died. The manager hears of it a moment later, and finds a new one after that."""
+        self.attached = False
+        self.world.clock.after(self.world.delay(), self._host_lost, self.epoch)
+
+    def _host_lost(self, epoch: int) -> None:
+        if epoch != self.epoch:
+            return
+        self.tell(events.HostLost())
+        self.world.clock.after(self.world.rng.uniform(0.05, 1.5), self.find_host, epoch)
+
+    def die(self) -> None:
+        """SIGKILL: what was on its way to a worker may still arrive, what was on its way back does not."""
+        self.up = self.attached = False
+        self.epoch += 1
+        self.deadline = FOREVER
+        rng, host = self.world.rng, self.world.host
+        host.outbox.cut(0)
+        host.lose(host.inbox.cut(rng.randrange(len(host.inbox) + 1)))
+        for worker in list(self.world.workers.values()):
+            worker.outbox.cut(0)
+            for order in worker.inbox.cut(rng.randrange(len(worker.inbox) + 1)):
+                if isinstance(order, tuple):
+                    order[1].lost = True
+                    worker.leases.pop(order[1].lease, None)
+        self.world.control.manager_died()

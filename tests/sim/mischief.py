@@ -1,0 +1,110 @@
+"""What goes wrong, and who interferes: crashes, restarts, strangers, people with lazyctl."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING
+
+from lazyd.core import events
+from lazyd.core.spec import MIB, Config
+from msgspec.structs import replace
+
+from .clock import Script
+from .scenario import draw_settings
+
+if TYPE_CHECKING:
+    from .world import World
+
+NEEDS_A_HOST = ("host_lost", "restart")
+
+
+class Mischief:
+    """One process that does something bad every now and then."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.rng: random.Random = world.rng
+        self.names = list(world.scenario.profile.mischief)
+        self.weights = list(world.scenario.profile.mischief.values())
+
+    def script(self) -> Script:
+        while True:
+            yield self.rng.expovariate(1.0 / self.world.scenario.profile.mischief_every_s)
+            if not self.world.faults:
+                return
+            what = self.rng.choices(self.names, self.weights)[0]
+            getattr(self, what)()
+
+    def crash(self) -> None:
+        """A worker dies, wherever it is: starting, loading, in a call, on its way out."""
+        workers = [worker for worker in self.world.host.workers.values() if worker.pid]
+        if workers:
+            self.world.host.exit(self.rng.choice(workers), None, self.rng.choice((9, 11)))
+
+    def restart(self) -> None:
+        if self.world.manager.up:
+            self.world.manager.die()
+            self.world.clock.after(self.rng.uniform(0.01, 1.0), self.world.manager.start)
+
+    def host_lost(self) -> None:
+        if self.world.host.alive:
+            self.world.replace_host()
+
+    def strangers(self) -> None:
+        """Somebody else uses a device, or stops using it."""
+        name = self.rng.choice(list(self.world.scenario.devices))
+        total = self.world.scenario.devices[name][1]
+        self.world.foreign[name] = self.rng.choice((0, 0, int(total * self.rng.uniform(0.1, 0.9))))
+        self.world.manager.tell(self.world.sample(name))
+
+    def unload(self) -> None:
+        count = self.rng.choice((1, 1, 2))
+        names = tuple(self.world.popular_model() for _ in range(count))
+        self._unload(models=names)
+
+    def unload_all(self) -> None:
+        self._unload(all=True)
+
+    def unload_idle(self) -> None:
+        self._unload(idle=True)
+
+    def _unload(self, **what: object) -> None:
+        deadline = self.world.clock.now + self.rng.choice((0.1, 1.0, 30.0))
+        self.world.control.tell(events.Unload, deadline=deadline, force=self.rng.random() < 0.3, **what)
+
+    def pin(self) -> None:
+        name, pinned = self.world.popular_model(), self.rng.random() < 0.5
+        self.world.control.tell(events.Pin, model=name, pinned=pinned)
+
+    def strange_release(self) -> None:
+        """Somebody gives back a lease that is not theirs, or never was."""
+        names = [*list(self.world.leases)[-5:], "no-such-lease"]
+        self.world.control.tell(events.Release, lease=self.rng.choice(names), holder=4242)
+
+    def configure(self) -> None:
+        """A model changes, goes or comes."""
+        config = self.world.config
+        models = dict(config.models)
+        key = self.rng.choice(list(models))
+        how = self.rng.random()
+        if how < 0.25 and len(models) > 2:
+            del models[key]
+        elif how < 0.5:
+            gone = [spec for spec in self.world.scenario.config.models.values() if spec.key not in models]
+            models.update((spec.key, spec) for spec in gone)
+        elif how < 0.75:
+            models[key] = replace(models[key], idle_timeout_s=self.rng.choice((1.0, 5.0, 15.0)))
+        else:
+            models[key] = replace(models[key], options={"revision": self.rng.randrange(1000)})
+        self._accept(replace(config, models=models))
+
+    def budget(self) -> None:
+        """The budgets change, perhaps below what is booked already."""
+        settings = draw_settings(self.rng, self.world.scenario.devices)
+        if self.rng.random() < 0.3:
+            settings = replace(settings, budget={**settings.budget, "ram": self.rng.randrange(150, 500) * MIB})
+        self._accept(replace(self.world.config, settings=settings))
+
+    def _accept(self, config: Config) -> None:
+        self.world.config = config
+        self.world.manager.tell(events.Configure(config=config, pins=self.world.saved_pins))

@@ -1,0 +1,152 @@
+"""One schedule: everything put together, run for so many events, then left in peace and checked."""
+
+from __future__ import annotations
+
+import random
+from typing import Any, NoReturn
+
+from lazyd.core import events
+from lazyd.core.spec import Config
+
+from . import bound, peace
+from .clients import Clients
+from .clock import Clock, Process
+from .control import Control
+from .host import SimHost
+from .manager import SimManager
+from .mischief import Mischief
+from .scenario import Character, Scenario
+from .truth import LeaseTruth, Violation
+from .worker import SimWorker
+
+START = 1000.0
+BUSY_S, QUIET_S, QUIET = 25.0, 8.0, 12.0
+"""Clients work for a while, then hardly: both rush and idleness occur."""
+
+
+class World:
+    """The machine and everything on it. All randomness comes from one generator."""
+
+    def __init__(self, scenario: Scenario, rng: random.Random) -> None:
+        self.scenario = scenario
+        self.rng = rng
+        self.clock = Clock(START)
+        self.faults = True
+        self.tells_of_revoked = rng.random() < 0.5
+        """Whether workers tell of each connection that they close after a drain, or of the drain alone."""
+        self.config: Config = scenario.config
+        self.saved_pins: frozenset[str] = frozenset()
+        self.foreign = dict.fromkeys(scenario.devices, 0)
+        self.workers: dict[str, SimWorker] = {}
+        """From the order to start it until the process is gone: what really is booked."""
+        self.leases: dict[str, LeaseTruth] = {}
+        self.every_worker: dict[str, SimWorker] = {}
+        """Those that are gone too."""
+        self.broken: Violation | None = None
+        self.bound = bound.Bound(scenario)
+        self._ids = 0
+        self._pids = 100
+        self.manager = SimManager(self)
+        self.control = Control(self)
+        self.host = SimHost(self)
+        self.clients = Clients(self)
+
+    # Running.
+
+    def run(self, count: int) -> None:
+        """So many events, then peace."""
+        self.manager.start()
+        if self.scenario.profile.mischief:
+            Process(self.clock, Mischief(self).script())
+        while self.manager.events < count:
+            self.step()
+        if self.rng.random() < self.scenario.profile.stops:
+            peace.stop(self)
+        peace.check(self)
+
+    def step(self) -> None:
+        """The next thing that happens, or the next alarm of the core if that is earlier."""
+        if self.broken is not None:
+            raise self.broken
+        if self.manager.deadline <= self.clock.next_time():
+            self.clock.now = max(self.clock.now, self.manager.deadline)
+            self.manager.tick()
+        else:
+            self.clock.run_next()
+
+    def run_until(self, when: float) -> None:
+        while min(self.manager.deadline, self.clock.next_time()) <= when:
+            self.step()
+        self.clock.now = max(self.clock.now, when)
+
+    def fail(self, invariant: str, detail: str) -> NoReturn:
+        """An invariant is broken. It counts even if whoever is asked to do something drops the exception."""
+        self.broken = self.broken or Violation(invariant, detail)
+        raise self.broken
+
+    # Dice.
+
+    def delay(self) -> float:
+        """How long a message takes."""
+        profile = self.scenario.profile
+        if profile.slow_message and self.rng.random() < profile.slow_message:
+            return self.rng.uniform(0.0, 1.0)
+        return self.rng.random() * profile.delay_s
+
+    def popular_model(self) -> str:
+        """A name that clients ask for; a few are asked for much more than the rest."""
+        names = self.scenario.names
+        return names[int(self.rng.random() ** 2 * len(names))]
+
+    def quietness(self) -> float:
+        if self.scenario.profile.rivals:
+            return 1.0
+        return 1.0 if (self.clock.now - START) % (BUSY_S + QUIET_S) < BUSY_S else QUIET
+
+    def character(self, key: str) -> Character:
+        return self.scenario.characters[key]
+
+    def release_s(self, key: str) -> float:
+        return self.character(key).release_s
+
+    def new_id(self) -> str:
+        self._ids += 1
+        return f"id{self._ids}"
+
+    def next_pid(self) -> int:
+        self._pids += 1
+        return self._pids
+
+    # Facts.
+
+    def sample(self, name: str) -> events.DeviceSeen:
+        kind, total = self.scenario.devices[name]
+        return events.DeviceSeen(name=name, kind=kind, total_bytes=total, foreign_bytes=self.foreign[name])
+
+    def booked_in(self, memo: dict[str, Any]) -> dict[str, int]:
+        """What a worker holds, by device."""
+        booking: dict[str, int] = memo["booking"]
+        return booking
+
+    def booked(self, device: str) -> int:
+        return sum(worker.booked.get(device, 0) for worker in self.workers.values())
+
+    def forget(self, worker: SimWorker) -> None:
+        """It is gone, or never came to be: its bytes are free."""
+        self.workers.pop(worker.id, None)
+
+    def may_end_calls(self, worker: SimWorker, model: str) -> bool:
+        """A forced unload or a stop may end what is otherwise protected."""
+        told = self.manager.told
+        if told.stop_deadline is not None:
+            return True
+        unloads = [*told.unloads.values(), *told.just_unloaded]
+        return any(unload.force and told.means(unload, worker.key, model) for unload in unloads)
+
+    # Accidents that concern several parts.
+
+    def replace_host(self) -> None:
+        """The host dies with all its workers; somebody starts a new one."""
+        self.host.die()
+        self.host = SimHost(self)
+        self.manager.lose_host()
