@@ -62,6 +62,9 @@ class Workers:
         self._preparing.clear()
 
     def add(self, channel: Channel) -> None:
+        before = self.channels.get(channel.worker)
+        if before is not None:
+            before.close()
         self.channels[channel.worker] = channel
         self.none_left.clear()
 
