@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Generator
 from contextlib import closing
+from types import TracebackType
 from typing import Any, cast
 
 import click
@@ -50,16 +51,30 @@ def run(session: Session, model: str, prompt: str, max_tokens: int, timeout: flo
             answer = client.answer(model, "complete", [prompt], arguments, timeout=timeout)
             session.print_json(call_reply(answer))
             return
-        shown = text_only if is_terminal(sys.stdout) else str
-        ended = True
         pieces = client.pieces(model, "complete", [prompt], arguments, timeout=timeout)
         # Closing it is what cancels the call: Ctrl-C must not leave that to the end of the process.
-        with closing(cast("Generator[str]", pieces)), LoadWatch(session, model) as watch:
+        with closing(cast("Generator[str]", pieces)), LoadWatch(session, model) as watch, _Text() as text:
             for piece in pieces:
                 watch.done()
-                text = shown(piece)
-                sys.stdout.write(text)
-                sys.stdout.flush()
-                ended = text.endswith("\n") if text else ended
-        if not ended:
-            session.say("")
+                text.write(piece)
+
+
+class _Text:
+    """Text on standard output, as it comes, its last line ended whatever happens."""
+
+    def __init__(self) -> None:
+        self._shown = text_only if is_terminal(sys.stdout) else str
+        self._last = "\n"
+
+    def __enter__(self) -> _Text:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, _: BaseException | None, __: TracebackType | None) -> None:
+        if self._last != "\n" and kind is not KeyboardInterrupt:  # whose line click ends
+            self.write("\n")
+
+    def write(self, piece: str) -> None:
+        text = self._shown(piece)
+        sys.stdout.write(text)
+        sys.stdout.flush()
+        self._last = text[-1:] or self._last

@@ -11,7 +11,7 @@ from ..group import command
 from ..models import detail_lines, in_order, is_quiet, model_lines
 from ..names import MODEL
 from ..session import Session
-from ..terminal import Look
+from ..terminal import Look, one_line, wrapped
 from ..units import duration, size
 
 _FEWEST_SHOWN = 5
@@ -66,7 +66,17 @@ def _apart(blocks: list[list[str]]) -> list[str]:
 
 def _daemon(daemon: dict[str, Any], look: Look) -> list[str]:
     state = look.paint(daemon["state"], "green" if daemon["state"] == "running" else "yellow")
-    return [f"lazyd {daemon['version']}, {state} for {duration(daemon['uptimeSec'])}, pid {daemon['pid']}"]
+    line = f"lazyd {daemon['version']}, {state} for {duration(daemon['uptimeSec'])}, pid {daemon['pid']}"
+    return [line, *(look.paint(piece, "yellow") for piece in _problems(daemon.get("problems") or [], look))]
+
+
+def _problems(problems: list[str], look: Look) -> list[str]:
+    """What is wrong with the configuration on disk, if that is why the last accepted one serves."""
+    if not problems:
+        return []
+    more = f" (and {len(problems) - 1} more: lazyctl config check)" if len(problems) > 1 else ""
+    text = f"the last accepted configuration serves, since the one on disk is wrong: {problems[0]}{more}"
+    return wrapped(one_line(text), look.width, look)
 
 
 def _models(models: list[dict[str, Any]], look: Look, everything: bool, above: int) -> list[str]:

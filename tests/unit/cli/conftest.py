@@ -14,8 +14,9 @@ from typing import Any, NamedTuple
 import pytest
 
 from lazyctl.program import run
+from lazyd.errors import LazydError
 
-from .fake_daemon import FakeDaemon
+from ..client.fakes import FakeDaemon, FakeWorker
 
 
 class Result(NamedTuple):
@@ -49,11 +50,39 @@ def socket_path() -> Iterator[Path]:
     shutil.rmtree(directory)
 
 
+class Daemon(FakeDaemon):
+    """A daemon that answers what the test has written down."""
+
+    def answer(self, method: str, *replies: dict[str, Any] | LazydError) -> None:
+        """These replies, the last one an error perhaps."""
+
+        def replay(_: dict[str, Any]) -> Iterator[dict[str, Any]]:
+            for reply in replies:
+                if isinstance(reply, LazydError):
+                    raise reply
+                yield reply
+
+        self.on[method] = replay
+
+    def last(self, method: str) -> dict[str, Any]:
+        """The parameters of the last request of this method."""
+        return [parameters for name, parameters in self.asked if name == method][-1]
+
+
 @pytest.fixture
-def daemon(socket_path: Path) -> Iterator[FakeDaemon]:
-    """Answers nothing until the test fills `answers`."""
-    with FakeDaemon(socket_path, {}) as fake:
-        yield fake
+def daemon(socket_path: Path, worker: FakeWorker) -> Iterator[Daemon]:
+    """Grants leases on `worker`, and is otherwise told by the test what to answer."""
+    daemon = Daemon(socket_path)
+    daemon.on["Get"] = worker.grant
+    yield daemon
+    daemon.kill()
+
+
+@pytest.fixture
+def worker(socket_path: Path) -> Iterator[FakeWorker]:
+    worker = FakeWorker(socket_path.with_name("worker.sock"))
+    yield worker
+    worker.kill()
 
 
 @pytest.fixture

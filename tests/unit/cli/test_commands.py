@@ -9,13 +9,12 @@ import pytest
 
 from lazyd import errors
 
-from .conftest import Lazyctl
-from .fake_daemon import FakeDaemon
+from .conftest import Daemon, Lazyctl
 from .samples import describe, device, event, health, hot, model, reservation, status
 
 
-def test_status_shows_the_daemon_devices_models_and_reservations(daemon: FakeDaemon, lazyctl: Lazyctl) -> None:
-    daemon.answers["Status"] = status(hot(), model("ocr"), reservations=[reservation()])
+def test_status_shows_the_daemon_devices_models_and_reservations(daemon: Daemon, lazyctl: Lazyctl) -> None:
+    daemon.answer("Status", status(hot(), model("ocr"), reservations=[reservation()]))
     result = lazyctl("status")
     assert result.status == 0
     assert result.err == ""
@@ -26,28 +25,28 @@ def test_status_shows_the_daemon_devices_models_and_reservations(daemon: FakeDae
     assert blocks[3] == "reserved on gpu0: 8.0 GiB by pid 99 (train.py)\n"
 
 
-def test_status_is_plain_and_narrow_without_a_terminal(daemon: FakeDaemon, lazyctl: Lazyctl) -> None:
-    daemon.answers["Status"] = status(hot("m" * 300), devices=[device(), device("gpu0")])
+def test_status_is_plain_and_narrow_without_a_terminal(daemon: Daemon, lazyctl: Lazyctl) -> None:
+    daemon.answer("Status", status(hot("m" * 300), devices=[device(), device("gpu0")]))
     lines = lazyctl("status").out.splitlines()
     assert "\x1b" not in "".join(lines)
     assert max(map(len, lines)) <= 80
 
 
-def test_status_without_a_terminal_lists_every_model(daemon: FakeDaemon, lazyctl: Lazyctl) -> None:
-    daemon.answers["Status"] = status(*(model(f"m{number}") for number in range(300)))
+def test_status_without_a_terminal_lists_every_model(daemon: Daemon, lazyctl: Lazyctl) -> None:
+    daemon.answer("Status", status(*(model(f"m{number}") for number in range(300))))
     assert "m299" in lazyctl("status").out
 
 
-def test_status_of_a_model_shows_all_that_is_known_about_it(daemon: FakeDaemon, lazyctl: Lazyctl) -> None:
-    daemon.answers["Status"] = status(hot(aliases=["reader"]))
+def test_status_of_a_model_shows_all_that_is_known_about_it(daemon: Daemon, lazyctl: Lazyctl) -> None:
+    daemon.answer("Status", status(hot(aliases=["reader"])))
     result = lazyctl("status", "reader")
-    assert daemon.asked("Status") == {"model": "reader"}
+    assert daemon.last("Status") == {"model": "reader"}
     assert "pid 4712" in result.out
     assert "BOOKED" not in result.out
 
 
-def test_status_says_so_if_no_model_is_configured(daemon: FakeDaemon, lazyctl: Lazyctl) -> None:
-    daemon.answers["Status"] = status()
+def test_status_says_so_if_no_model_is_configured(daemon: Daemon, lazyctl: Lazyctl) -> None:
+    daemon.answer("Status", status())
     assert "no models are configured" in lazyctl("status").out
 
 
@@ -59,17 +58,17 @@ def test_status_says_so_if_no_model_is_configured(daemon: FakeDaemon, lazyctl: L
         ["status", "gemma", "--json"],
     ],
 )
-def test_json_may_stand_anywhere_and_is_the_reply_itself(daemon: FakeDaemon, lazyctl: Lazyctl, line: list[str]) -> None:
+def test_json_may_stand_anywhere_and_is_the_reply_itself(daemon: Daemon, lazyctl: Lazyctl, line: list[str]) -> None:
     reply = status(hot("语音"), schema=1)
-    daemon.answers["Status"] = reply
+    daemon.answer("Status", reply)
     result = lazyctl(*line)
     assert result.json == reply
     assert result.out.count("\n") == 1
 
 
-def test_socket_may_stand_anywhere(daemon: FakeDaemon, lazyctl: Lazyctl, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_socket_may_stand_anywhere(daemon: Daemon, lazyctl: Lazyctl, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LAZYD_SOCKET", "/nonexistent")
-    daemon.answers["Status"] = status(hot())
+    daemon.answer("Status", status(hot()))
     assert lazyctl("status", "--socket", str(daemon.path)).status == 0
     assert lazyctl("--socket", str(daemon.path), "status").status == 0
 
@@ -99,11 +98,16 @@ def test_socket_may_stand_anywhere(daemon: FakeDaemon, lazyctl: Lazyctl, monkeyp
     ],
 )
 def test_a_command_asks_exactly_what_was_typed(
-    daemon: FakeDaemon, lazyctl: Lazyctl, line: list[str], method: str, parameters: dict[str, Any]
+    daemon: Daemon, lazyctl: Lazyctl, line: list[str], method: str, parameters: dict[str, Any]
 ) -> None:
-    daemon.answers.update(REPLIES)
+    answer_all(daemon)
     assert lazyctl(*line).status == 0
-    assert daemon.asked(method) == parameters
+    assert daemon.last(method) == parameters
+
+
+def answer_all(daemon: Daemon) -> None:
+    for method, replies in REPLIES.items():
+        daemon.answer(method, *(replies if isinstance(replies, list) else [replies]))
 
 
 REPLIES: dict[str, Any] = {
@@ -134,8 +138,8 @@ REPLIES: dict[str, Any] = {
         (["reload"], "configuration re-read: added a; removed b, c\n"),
     ],
 )
-def test_a_command_says_what_it_did(daemon: FakeDaemon, lazyctl: Lazyctl, line: list[str], said: str) -> None:
-    daemon.answers.update(REPLIES)
+def test_a_command_says_what_it_did(daemon: Daemon, lazyctl: Lazyctl, line: list[str], said: str) -> None:
+    answer_all(daemon)
     assert lazyctl(*line) == (0, said, "")
 
 
@@ -152,32 +156,32 @@ def test_a_command_says_what_it_did(daemon: FakeDaemon, lazyctl: Lazyctl, line: 
         (["reload"], "Reload"),
     ],
 )
-def test_every_reply_can_be_had_as_json(daemon: FakeDaemon, lazyctl: Lazyctl, line: list[str], method: str) -> None:
-    daemon.answers.update(REPLIES)
+def test_every_reply_can_be_had_as_json(daemon: Daemon, lazyctl: Lazyctl, line: list[str], method: str) -> None:
+    answer_all(daemon)
     assert lazyctl("--json", *line).json == REPLIES[method]
 
 
-def test_a_stream_as_json_is_one_object_a_line(daemon: FakeDaemon, lazyctl: Lazyctl) -> None:
-    daemon.answers.update(REPLIES)
+def test_a_stream_as_json_is_one_object_a_line(daemon: Daemon, lazyctl: Lazyctl) -> None:
+    answer_all(daemon)
     assert lazyctl("--json", "logs", "gemma").out == '{"line":"first"}\n{"line":"second"}\n'
     assert lazyctl("--json", "events").out.count("\n") == 2
 
 
-def test_unload_of_what_is_cold_is_fine(daemon: FakeDaemon, lazyctl: Lazyctl) -> None:
-    daemon.answers["Unload"] = {"unloaded": []}
+def test_unload_of_what_is_cold_is_fine(daemon: Daemon, lazyctl: Lazyctl) -> None:
+    daemon.answer("Unload", {"unloaded": []})
     assert lazyctl("unload", "--all") == (0, "nothing to unload\n", "")
 
 
 @pytest.mark.parametrize("line", [["unload"], ["unload", "gemma", "--all"], ["unload", "--all", "--idle"]])
-def test_unload_wants_names_or_one_of_all_and_idle(daemon: FakeDaemon, lazyctl: Lazyctl, line: list[str]) -> None:
+def test_unload_wants_names_or_one_of_all_and_idle(daemon: Daemon, lazyctl: Lazyctl, line: list[str]) -> None:
     result = lazyctl(*line)
     assert result.status == 2
     assert "either names of models, or --all, or --idle" in result.error
-    assert daemon.calls == []
+    assert daemon.asked == []
 
 
-def test_show_tells_what_the_file_says_on_few_lines(daemon: FakeDaemon, lazyctl: Lazyctl) -> None:
-    daemon.answers["Describe"] = describe()
+def test_show_tells_what_the_file_says_on_few_lines(daemon: Daemon, lazyctl: Lazyctl) -> None:
+    daemon.answer("Describe", describe())
     out = lazyctl("show", "gemma").out
     assert "idle_timeout_s  5 min" in out
     assert "options.n_ctx   4096" in out
@@ -187,10 +191,8 @@ def test_show_tells_what_the_file_says_on_few_lines(daemon: FakeDaemon, lazyctl:
     assert max(map(len, out.splitlines())) <= 80
 
 
-def test_events_tell_when_what_and_why(daemon: FakeDaemon, lazyctl: Lazyctl) -> None:
-    daemon.answers["Subscribe"] = [
-        event("evicted", device="ram", reason="for ocr", data={"freedBytes": 2**30}, dropped=3)
-    ]
+def test_events_tell_when_what_and_why(daemon: Daemon, lazyctl: Lazyctl) -> None:
+    daemon.answer("Subscribe", event("evicted", device="ram", reason="for ocr", data={"freedBytes": 2**30}, dropped=3))
     first, second = lazyctl("events").out.splitlines()
     assert first.split()[1:] == ["evicted", "gemma", "on", "ram", "for", "ocr;", "freedBytes", "1.0", "GiB"]
     assert second == "3 events were missed: this reader is too slow"
@@ -209,34 +211,32 @@ def test_events_tell_when_what_and_why(daemon: FakeDaemon, lazyctl: Lazyctl) -> 
         (["health", "llava", "--ready"], 3),
     ],
 )
-def test_health_answers_with_its_exit_status(
-    daemon: FakeDaemon, lazyctl: Lazyctl, line: list[str], expected: int
-) -> None:
+def test_health_answers_with_its_exit_status(daemon: Daemon, lazyctl: Lazyctl, line: list[str], expected: int) -> None:
     models = {"gemma": "loaded", "ocr": "pending", "llava": "failed"}
-    daemon.answers["Health"] = {"status": "starting", "live": True, "ready": False, "models": models}
+    daemon.answer("Health", {"status": "starting", "live": True, "ready": False, "models": models})
     result = lazyctl(*line)
     assert result.status == expected
     assert result.err == ""
 
 
-def test_health_knows_a_model_by_its_alias(daemon: FakeDaemon, lazyctl: Lazyctl) -> None:
-    daemon.answers["Health"] = health(**{"ocr:3": "loaded"})
-    daemon.answers["Status"] = status(hot("ocr", version="3", aliases=["reader"]))
+def test_health_knows_a_model_by_its_alias(daemon: Daemon, lazyctl: Lazyctl) -> None:
+    daemon.answer("Health", health(**{"ocr:3": "loaded"}))
+    daemon.answer("Status", status(hot("ocr", version="3", aliases=["reader"])))
     assert lazyctl("health", "reader") == (0, "reader: loaded\n", "")
 
 
-def test_health_of_an_unknown_model_is_not_found(daemon: FakeDaemon, lazyctl: Lazyctl) -> None:
-    daemon.answers["Health"] = health()
-    daemon.answers["Status"] = errors.ModelNotFound(model="gema", nearest="gemma")
+def test_health_of_an_unknown_model_is_not_found(daemon: Daemon, lazyctl: Lazyctl) -> None:
+    daemon.answer("Health", health())
+    daemon.answer("Status", errors.ModelNotFound(model="gema", nearest="gemma"))
     result = lazyctl("health", "gema")
     assert result.status == 4
     assert "gemma" in result.error
 
 
-def test_load_without_a_terminal_draws_nothing(daemon: FakeDaemon, lazyctl: Lazyctl) -> None:
+def test_load_without_a_terminal_draws_nothing(daemon: Daemon, lazyctl: Lazyctl) -> None:
     def load(_: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield {"state": "loading", "phase": "reading", "fraction": 0.5}
         yield {"state": "ready", "phase": "ready", "loadSec": 2.0}
 
-    daemon.answers["Load"] = load
+    daemon.on["Load"] = load
     assert lazyctl("load", "gemma") == (0, "gemma is ready, loaded in 2.0 s\n", "")

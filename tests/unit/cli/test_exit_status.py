@@ -8,8 +8,7 @@ import pytest
 
 from lazyd import errors
 
-from .conftest import Lazyctl
-from .fake_daemon import FakeDaemon
+from .conftest import Daemon, Lazyctl
 
 STATUSES = {
     errors.ModelNotFound(model="gema", nearest="gemma"): 4,
@@ -33,16 +32,16 @@ STATUSES = {
 @pytest.mark.parametrize(("error", "expected"), STATUSES.items(), ids=lambda one: type(one).__name__)
 @pytest.mark.parametrize("json", [[], ["--json"]], ids=["words", "json"])
 def test_an_error_is_one_line_and_a_status(
-    daemon: FakeDaemon, lazyctl: Lazyctl, error: errors.LazydError, expected: int, json: list[str]
+    daemon: Daemon, lazyctl: Lazyctl, error: errors.LazydError, expected: int, json: list[str]
 ) -> None:
-    daemon.answers["Load"] = error
+    daemon.answer("Load", error)
     result = lazyctl(*json, "load", "gemma")
     assert result.status == expected
     assert result.error == str(error)
 
 
-def test_a_stopping_daemon_is_one_that_cannot_be_reached(daemon: FakeDaemon, lazyctl: Lazyctl) -> None:
-    daemon.answers["Load"] = errors.ShuttingDown()
+def test_a_stopping_daemon_is_one_that_cannot_be_reached(daemon: Daemon, lazyctl: Lazyctl) -> None:
+    daemon.answer("Load", errors.ShuttingDown())
     assert lazyctl("load", "gemma").status == 69
 
 
@@ -73,10 +72,10 @@ def test_wrong_usage_is_one_line_that_says_where_to_read_on(lazyctl: Lazyctl, li
     assert "--help'" in result.error
 
 
-def test_a_full_disk_is_an_error(daemon: FakeDaemon, lazyctl: Lazyctl, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_an_error(daemon: Daemon, lazyctl: Lazyctl, monkeypatch: pytest.MonkeyPatch) -> None:
     import sys
 
-    daemon.answers["Unload"] = {"unloaded": []}
+    daemon.answer("Unload", {"unloaded": []})
     with open("/dev/full", "w") as full:
         monkeypatch.setattr(sys, "stdout", full)
         result = lazyctl("unload", "--all")
