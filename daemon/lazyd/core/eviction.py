@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from .ledger import SLOTS, Booking
 from .lifecycle import State
+from .lives import ENDING
 from .records import Instance, LeaseStage
 from .world import World
 
@@ -99,4 +100,4 @@ def leaving_bytes(world: World, device: str) -> int:
 
 def goes(instance: Instance) -> bool:
     """It is on its way out."""
-    return instance.leaving is not None or instance.state is State.UNLOADING
+    return instance.leaving is not None or instance.state in ENDING

@@ -28,6 +28,10 @@ ABORT_GRACE_S = 2.0
 """The same for a worker that is still loading, or has failed."""
 
 
+ENDING = frozenset({State.UNLOADING, State.FAILED})
+"""An object in a worker that is on its way out of it."""
+
+
 def slots_of(family: str) -> str:
     """The name of the device whose places a family's objects take."""
     return f"{SLOTS}:{family}"
@@ -98,14 +102,14 @@ def ready(world: World, instance: Instance) -> None:
 
 
 def failed(world: World, instance: Instance, reason: str) -> None:
-    """A load failed: the model is paused, the worker goes (a family's only when nothing else is in it)."""
-    pause(world, instance.model, reason, failures=instance.model.failures + 1)
-    worker = instance.worker
-    gone(world, instance, State.FAILED, reason)
-    if not worker.instances:
-        stop_worker(world, worker, ABORT_GRACE_S)
-    elif not worker.stopping:
-        world.emit(UnloadObject(worker=worker.id, model=instance.model.key))
+    """A load failed: the model is paused, and what is left of the object goes. It keeps its place
+    in the worker until it is seen to be gone."""
+    model, worker = instance.model, instance.worker
+    pause(world, model, reason, failures=model.failures + 1)
+    world.alarms.clear(("load", worker.id, model.key))
+    world.enter(instance, State.FAILED, reason)
+    detach(world, instance)
+    leave_worker(world, instance, ABORT_GRACE_S)
 
 
 def pause(world: World, model: Model, reason: str, failures: int, forgiven: int = 0) -> None:
@@ -146,16 +150,29 @@ def serve_on(world: World, instance: Instance, reason: str) -> None:
 
 
 def unload(world: World, instance: Instance, reason: str, grace_s: float = GRACE_S) -> None:
-    """Ends the worker, or, while a family's other objects stay, the object alone."""
-    worker = instance.worker
+    """Ends what is loaded or loading. Its bytes stay booked until they are seen to be free."""
     instance.leaving = None
     leases.forget_all(world, instance)
-    world.alarms.clear(("load", worker.id, instance.model.key))
+    world.alarms.clear(("load", instance.worker.id, instance.model.key))
     world.enter(instance, State.UNLOADING, reason)
-    if all(other.state is State.UNLOADING for other in worker.instances.values()):
+    leave_worker(world, instance, grace_s)
+
+
+def leave_worker(world: World, instance: Instance, grace_s: float) -> None:
+    """Ends the worker, or, while a family's other objects stay, the object alone."""
+    worker = instance.worker
+    if worker.stopping:
+        return
+    if all(other.state in ENDING for other in worker.instances.values()):
         stop_worker(world, worker, grace_s)
     else:
         world.emit(UnloadObject(worker=worker.id, model=instance.model.key))
+
+
+def is_still_inside(world: World, model: Model) -> bool:
+    """The last life of a family's member has not left the worker that the next one would join."""
+    worker = world.family_worker(model.spec) if model.spec.is_family else None
+    return worker is not None and model.key in worker.instances
 
 
 def stop_worker(world: World, worker: Worker, grace_s: float) -> None:
@@ -165,18 +182,25 @@ def stop_worker(world: World, worker: Worker, grace_s: float) -> None:
 
 
 def gone(world: World, instance: Instance, state: State, reason: str | None = None) -> None:
-    """The end of a life."""
-    model = instance.model
+    """The object is no longer in its worker: the end of a life, if a failure had not ended it before."""
     leases.forget_all(world, instance)
     world.ledger.release(instance.holder)
-    world.alarms.clear(("load", instance.worker.id, model.key))
-    world.alarms.clear(("idle", instance.worker.id, model.key))
+    world.alarms.clear(("load", instance.worker.id, instance.model.key))
+    world.alarms.clear(("idle", instance.worker.id, instance.model.key))
     instance.leaving = None
-    world.enter(instance, state, reason)
-    instance.worker.instances.pop(model.key, None)
+    instance.worker.instances.pop(instance.model.key, None)
+    world.touch(instance.model)
+    if instance.state is not State.FAILED:
+        world.enter(instance, state, reason)
+        detach(world, instance)
+
+
+def detach(world: World, instance: Instance) -> None:
+    """The model remembers how this life ended, unless it has a newer one."""
+    model = instance.model
     if model.instance is instance:
         model.instance = None
-        model.ended = state
+        model.ended = instance.state
         model.cold_since = world.now
         model.prediction = None
 

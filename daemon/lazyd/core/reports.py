@@ -98,24 +98,22 @@ def object_ready(world: World, event: ObjectReady) -> None:
 
 
 def object_failed(world: World, event: ObjectFailed) -> None:
-    """The load failed. One that was being ended anyway is simply gone."""
+    """The load failed, and nothing is left of the object."""
     instance = world.instance(event.worker, event.model)
-    if instance is None:
-        return
-    if instance.state in LOADS:
+    if instance is not None and instance.state in LOADS:
         lives.failed(world, instance, event.reason)
-    elif instance.state is State.UNLOADING and not instance.worker.stopping:
-        object_gone(world, instance)
+    object_gone(world, instance)
 
 
 def object_unloaded(world: World, event: ObjectUnloaded) -> None:
-    """One object of a family has left its worker; an empty worker leaves too."""
-    instance = world.instance(event.worker, event.model)
-    if instance is not None and instance.state is State.UNLOADING and not instance.worker.stopping:
-        object_gone(world, instance)
+    """One object of a family has left its worker."""
+    object_gone(world, world.instance(event.worker, event.model))
 
 
-def object_gone(world: World, instance: Instance) -> None:
+def object_gone(world: World, instance: Instance | None) -> None:
+    """An object that was on its way out has gone; an empty worker leaves too."""
+    if instance is None or instance.state not in lives.ENDING or instance.worker.stopping:
+        return
     worker = instance.worker
     lives.gone(world, instance, State.COLD)
     if not worker.instances:
@@ -163,7 +161,7 @@ def instance_died(world: World, instance: Instance, event: WorkerExited) -> None
     """What the end of its worker means for a model, by the state it was in."""
     model = instance.model
     cause = describe_exit(event)
-    if instance.state is State.UNLOADING:
+    if instance.state in lives.ENDING:
         lives.gone(world, instance, State.COLD)
     elif instance.state in LOADS:
         lives.pause(world, model, cause, failures=model.failures + 1)

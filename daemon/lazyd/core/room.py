@@ -34,6 +34,8 @@ class Line:
     def __init__(self) -> None:
         self.ahead: dict[str, int] = {}
         self.blocked: list[Model] = []
+        self.first_come: set[str] = set()
+        """Devices on which a nested request is blocked: nobody else plans there before it is served."""
 
     def set_aside(self, booking: Booking) -> None:
         for name, n in booking.items():
@@ -79,18 +81,20 @@ def consider(world: World, model: Model, line: Line) -> None:
         if covers(free, booking):
             line.set_aside(booking)
             return
-    if model.nested and give_way(world):
+    if model.nested and give_way(world, choices):
         consider(world, model, line)
         return
     deficits = [{name: n - free[name] for name, n in b.items()} for b, free in zip(choices, room, strict=True)]
     overdue = is_overdue(world, model)
     for finish in (False, True) if overdue else (False,):
-        plan = best_plan(world, model, choices, deficits, finish=finish)
+        plan = best_plan(world, model, choices, deficits, line, finish=finish)
         if plan is not None:
             carry_out(world, plan)
             return
     if overdue and choices:
         line.set_aside(choices[0])
+    if model.nested:
+        line.first_come.update(*choices)
     line.blocked.append(model)
 
 
@@ -120,7 +124,13 @@ def is_overdue(world: World, model: Model) -> bool:
 
 
 def best_plan(
-    world: World, model: Model, choices: list[dict[str, int]], deficits: list[dict[str, int]], *, finish: bool
+    world: World,
+    model: Model,
+    choices: list[dict[str, int]],
+    deficits: list[dict[str, int]],
+    line: Line,
+    *,
+    finish: bool,
 ) -> Plan | None:
     """The plan with the fewest victims over all placements; None if there is none."""
     spared = set[Instance]()
@@ -129,6 +139,8 @@ def best_plan(
     best: Plan | None = None
     for booking, deficit in zip(choices, deficits, strict=True):
         if finish and drains_already(world, booking):
+            continue
+        if not model.nested and not line.first_come.isdisjoint(booking):
             continue
         chosen = choose_victims(units(world, spared=spared, finish=finish), deficit)
         if chosen is not None:
@@ -173,9 +185,11 @@ def advance(world: World, plan: Plan) -> None:
 
 
 def still_goes(victim: Instance, plan: Plan) -> bool:
-    """A victim is on its way for this plan, or gone already, or loads for nobody."""
+    """A victim is on its way for this plan, or gone already, or loads for nobody; it was not pinned meanwhile."""
+    if victim.model.kept:
+        return False
     if victim.state is State.LOADING:
-        return not victim.model.waiters and not victim.model.stands
+        return not victim.model.waiters
     if victim.state is State.DRAINING:
         return victim.leaving is not None and victim.leaving.plan is plan
     return victim.state is not State.READY
@@ -211,9 +225,14 @@ def abandon(world: World, plan: Plan) -> None:
             lives.resume(world, victim)
 
 
-def give_way(world: World) -> bool:
+def give_way(world: World, choices: list[dict[str, int]]) -> bool:
     """Plans of other requests give way to a nested one: its caller holds what they may wait for."""
-    others = [plan for plan in world.plans.values() if not plan.model.nested and not plan.committed]
+    devices = set[str]().union(*choices)
+    others = [
+        plan
+        for plan in world.plans.values()
+        if not plan.model.nested and not plan.committed and not devices.isdisjoint(plan.booking)
+    ]
     for plan in others:
         abandon(world, plan)
     return bool(others)

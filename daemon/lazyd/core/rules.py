@@ -49,10 +49,12 @@ def send_off(world: World, model: Model) -> None:
 
 
 def let_stay(world: World, model: Model) -> None:
-    """What had to leave, and need not any more, serves again."""
+    """What had to leave, and need not any more, serves again: an unload that gave up, a pin in time."""
     instance = model.instance
     going = instance.leaving if instance is not None else None
-    if instance is not None and going is not None and going.reason in MUST and must_leave(world, model) is None:
+    if instance is None or going is None:
+        return
+    if (going.reason is Reason.IDLE and model.kept) or (going.reason in MUST and must_leave(world, model) is None):
         lives.resume(world, instance)
 
 
@@ -122,8 +124,8 @@ def finishes(instance: Instance) -> bool:
 
 def want(world: World, model: Model) -> None:
     """A model is in the line for room while somebody waits for it and it has no life to wait for."""
-    instance = model.instance
-    comes = instance is not None and not (instance.state is State.UNLOADING and instance.worker.stopping)
+    comes = model.instance is not None and not model.instance.worker.stopping
+    comes = comes or lives.is_still_inside(world, model)
     if model.wanted_since is not None and not comes and not model.retired and not world.stopping:
         world.wanting[model.key] = model
     else:

@@ -98,3 +98,16 @@ def test_a_parent_that_is_gone_makes_an_ordinary_request() -> None:
     story.ready("x")
     story.granted(request)
     assert events.Get(request=1, model="x", holder=0).parent is None
+
+
+def test_plans_do_not_come_and_go_while_a_nested_request_is_blocked() -> None:
+    story = Story(*map(spec, ("p", "busy", "rival", "x")), sizes={"p": 4, "busy": 6, "rival": 6, "x": 6})
+    calling(story, "busy", hold_s=60.0)
+    parent = calling(story, "p")
+    story.wait(1)
+    story.get("rival", timeout=300)
+    story.wait(4)
+    nested = story.get("x", parent=story.granted(parent).lease, timeout=300)
+    story.wait(20)
+    assert nested not in story.answers
+    assert story.state("busy") is State.READY

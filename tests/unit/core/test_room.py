@@ -260,3 +260,28 @@ def test_the_worker_of_an_empty_family_exits() -> None:
     story.wait(60)
     story.answer_drain("strategy/alpha")
     assert story.effects[-1] == effects.StopWorker(worker=worker, grace_s=5.0)
+
+
+def test_a_pin_that_comes_during_an_eviction_is_kept() -> None:
+    story = Story(*map(spec, "ab"), sizes={"a": 6, "b": 6})
+    story.hot("a")
+    story.wait(10)
+    request = story.get("b")
+    assert story.state("a") is State.DRAINING
+    assert story.answers[story.pin("a")] == answers.Done()
+    assert story.state("a") is State.READY
+    assert isinstance(story.answers[request], answers.NoRoom)
+
+
+def test_an_object_that_failed_keeps_its_place_until_it_is_gone() -> None:
+    story = Story(spec("strategy/*", max_loaded=2, load_timeout_s=10.0))
+    story.hot("strategy/alpha")
+    story.get("strategy/stuck")
+    story.wait(11)
+    assert story.state("strategy/stuck") is State.FAILED
+    worker = story.worker("strategy/alpha")
+    story.wait(20)
+    story.get("strategy/beta", timeout=100)
+    assert story.state("strategy/beta") is State.COLD, "alpha drains for it, or stuck goes"
+    story.tell(events.ObjectUnloaded(worker=worker, model="strategy/stuck"))
+    assert story.state("strategy/beta") is State.LOADING
