@@ -12,9 +12,9 @@ it is held for. An open but idle connection protects nothing.
 **Draining** is the first half of the hand-shake that frees a model, and is decided in one step.
 A drain that is not to wait finds the model unprotected, and then nothing is admitted any more and
 all its leases are revoked; or it changes nothing and answers ``still_busy``. A drain that waits
-admits no call from now on, but for nested ones: those under a lease that has a parent and was
-granted after the drain, or has not made its first call yet. It ends, and revokes, when no call is
-in flight and no such nested lease is fresh. ``resume`` undoes either.
+admits calls only under leases that may not be revoked yet (fresh, or held for a time), and nested
+ones: those under a lease that has a parent and was granted after the drain. It ends, and revokes,
+when no lease is protected any more. ``resume`` undoes either.
 
 A drain is a plan of one manager. When that manager is lost its drains are undone, and leases that
 nobody presented last `ORPHANED_S` more: the next manager finds models that serve.
@@ -48,11 +48,13 @@ class Lease:
     closing: bool = False
     """Its connection has ended; the calls that were in flight have not yet."""
 
-    def is_fresh(self, now: float) -> bool:
-        return not self.called and now < self.granted + FRESH_S
+    @property
+    def protected_until(self) -> float:
+        """Until when it may not be revoked although no call is in flight: fresh, or held."""
+        return self.hold_until if self.called else max(self.hold_until, self.granted + FRESH_S)
 
     def is_protected(self, now: float) -> bool:
-        return self.in_flight > 0 or now < self.hold_until or self.is_fresh(now)
+        return self.in_flight > 0 or now < self.protected_until
 
 
 @dataclass(eq=False)
@@ -207,7 +209,7 @@ class Admission:
         known = self.objects.get(lease.model)
         if known is None or known.state != "ready" or lease.id not in self.leases or lease.closing:
             return False, []
-        if known.drain is not None and not self._is_nested(lease, known.drain, now):
+        if known.drain is not None and not self._may_enter(lease, known.drain, now):
             return False, []
         lease.called = True
         lease.in_flight += 1
@@ -249,7 +251,11 @@ class Admission:
 
     def next_deadline(self) -> float | None:
         """When `tick` is to be called, if nothing else happens."""
-        times = [lease.granted + FRESH_S for lease in self._holding_up()]
+        times = [
+            max(lease.protected_until for lease in known.leases.values())
+            for known in self.objects.values()
+            if known.drain is not None and not known.drain.done and not known.in_flight and known.leases
+        ]
         if self._orphaned_since is not None:
             times += [self._last_of(lease) for lease in self.leases.values() if lease.connection is None]
         return min(times, default=None)
@@ -298,23 +304,15 @@ class Admission:
 
     # How it decides.
 
-    def _is_nested(self, lease: Lease, drain: Drain, now: float) -> bool:
-        return lease.parent is not None and (lease.granted >= drain.began or lease.is_fresh(now))
-
-    def _holding_up(self) -> list[Lease]:
-        """Nested leases that a drain waits for, as their first call may come."""
-        return [
-            lease
-            for known in self.objects.values()
-            if known.drain is not None and not known.drain.done
-            for lease in known.leases.values()
-            if lease.parent is not None and not lease.called
-        ]
+    def _may_enter(self, lease: Lease, drain: Drain, now: float) -> bool:
+        """Whether a call is admitted although the model drains."""
+        nested = lease.parent is not None and lease.granted >= drain.began
+        return nested or now < lease.protected_until
 
     def _perhaps_drained(self, known: Object, now: float) -> list[Action]:
-        if known.drain is None or known.drain.done or known.in_flight:
+        if known.drain is None or known.drain.done:
             return []
-        if any(lease.parent is not None and lease.is_fresh(now) for lease in known.leases.values()):
+        if any(lease.is_protected(now) for lease in known.leases.values()):
             return []
         return self._drained(known)
 
