@@ -24,62 +24,63 @@ and manager import this. Python 3.9 and later.
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from typing import Protocol
 
     Progress = Callable[[str, "float | None"], None]
     """Told a phase and the fraction done, where it is known. Raises `LoadAborted`."""
 
-    class LoadedModel(Protocol):
-        """One model in memory. All its methods are called by one thread."""
 
-        def methods(self) -> Sequence[str]:
-            """What clients may call."""
+class LoadedModel(Protocol):
+    """One model in memory. All its methods are called by one thread."""
 
-        def call(
-            self,
-            method: str,
-            args: Sequence[Any],
-            kwargs: dict[str, Any],
-            *,
-            stream: bool,
-            cancelled: Cancellation,
-        ) -> Any:
-            """The result, or an iterator of pieces, which is a stream's if `stream` is wanted.
+    def methods(self) -> Sequence[str]:
+        """What clients may call."""
 
-            What such an iterator returns (``StopIteration.value``) is the stream's last piece,
-            unless it is None. A method that takes long looks at `cancelled` and raises
-            `CallCancelled`; any other exception fails the call and leaves the model loaded.
-            """
+    def call(
+        self,
+        method: str,
+        args: Sequence[Any],
+        kwargs: dict[str, Any],
+        *,
+        stream: bool,
+        cancelled: Cancellation,
+    ) -> Any:
+        """The result, or an iterator of pieces, which is a stream's if `stream` is wanted.
 
-        def close(self) -> None:
-            """Frees what the end of the process would not."""
+        What such an iterator returns (``StopIteration.value``) is the stream's last piece,
+        unless it is None. A method that takes long looks at `cancelled` and raises
+        `CallCancelled`; any other exception fails the call and leaves the model loaded.
+        """
 
-    class Runtime(Protocol):
-        """Loads one kind of model."""
+    def close(self) -> None:
+        """Frees what the end of the process would not."""
 
-        name: str
-        imports: Sequence[str]
-        """The modules that cost the time: a zygote imports them once for all workers."""
 
-        def final_env(self, spec: dict[str, Any]) -> dict[str, str]:
-            """Variables that must be set before the interpreter starts; the spec's own win."""
+class Runtime(Protocol):
+    """Loads one kind of model."""
 
-        def describe(self, spec: dict[str, Any]) -> dict[str, Any]:
-            """What the model's files say of themselves. Raises `OSError`, `ValueError` with a clear line."""
+    name: str
+    imports: Sequence[str]
+    """The modules that cost the time: a zygote imports them once for all workers."""
 
-        def estimate(self, spec: dict[str, Any]) -> int:
-            """Bytes of RAM that it will need.
+    def final_env(self, spec: dict[str, Any]) -> dict[str, str]:
+        """Variables that must be set before the interpreter starts; the spec's own win."""
 
-            Raises `OSError` or `ValueError`, with a clear line, if it cannot be loaded at all:
-            a file is missing, truncated, or may not be read.
-            """
+    def describe(self, spec: dict[str, Any]) -> dict[str, Any]:
+        """What the model's files say of themselves. Raises `OSError`, `ValueError` with a clear line."""
 
-        def load(self, spec: dict[str, Any], member: str | None, progress: Progress) -> LoadedModel:
-            """Loads it. `member` is the part of a family's member's name that ``*`` stands for."""
+    def estimate(self, spec: dict[str, Any]) -> int:
+        """Bytes of RAM that it will need.
+
+        Raises `OSError` or `ValueError`, with a clear line, if it cannot be loaded at all:
+        a file is missing, truncated, or may not be read.
+        """
+
+    def load(self, spec: dict[str, Any], member: str | None, progress: Progress) -> LoadedModel:
+        """Loads it. `member` is the part of a family's member's name that ``*`` stands for."""
 
 
 class Cancellation:

@@ -16,7 +16,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
-from ..runtimes import Progress, member_of, runtime_named
+from ..runtimes import member_of, runtime_named
 from . import process
 from .admission import Action, Admission, Drop, Emptied, Lease, Revoke, Tell
 from .connection import Connection
@@ -26,7 +26,7 @@ from .objects import ModelThread
 from .reporter import Reporter
 
 if TYPE_CHECKING:
-    from ..runtimes import LoadedModel
+    from ..runtimes import LoadedModel, Progress
     from .calls import Call
 
 FLUSH_S = 1.0

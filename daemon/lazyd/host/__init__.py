@@ -1,0 +1,13 @@
+"""The worker host: starts workers, ends them with all their descendants, measures them, keeps their logs.
+
+It decides nothing: a manager orders over `host.sock`, and may come and go. Its day is in `main`;
+`host` carries out orders; a `worker` is one process from the order to its last trace.
+
+- starting: `recipe` (what is executed), `spawn`, `zygotes`
+- ending: `ending`, `reaper`, `processes`, `cgroups`
+- keeping: `logs`, `measure`, `place` (directories and who may reach them)
+- staying: `door` (the manager's connection), `linger` (without one), `upgrade` (the next version of itself)
+
+Nobody imports this; it is run as ``python -m lazyd.host``. It imports `lazyd.worker` for packets
+and the loop, `lazyd.runtimes` for environments, and little else: it is the parent of everything.
+"""

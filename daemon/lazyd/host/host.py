@@ -1,0 +1,217 @@
+"""Carries out the manager's orders. It decides nothing, and its workers outlive its managers."""
+
+from __future__ import annotations
+
+import functools
+import os
+import time
+from collections.abc import Callable
+from typing import Any
+
+from .. import places
+from ..worker.loop import Loop
+from . import measure, processes
+from .cgroups import Cgroups
+from .door import Door
+from .facts import Facts, State
+from .linger import Linger
+from .logs import LogFile
+from .place import Place
+from .reaper import Reaper
+from .recipe import Recipe, base_environment
+from .worker import Shop, Worker
+from .zygotes import Zygotes
+
+VERSION = "0.1.0"
+STOP_GRACE_S = 30.0
+"""A host that is told to stop gives calls in flight and objects this time."""
+CLOSE_S = 5.0
+"""Of which objects may take this much to close."""
+
+
+class Host:
+    """All state of the process. Everything runs in its loop."""
+
+    def __init__(
+        self,
+        loop: Loop,
+        place: Place,
+        door: Door,
+        cgroups: Cgroups | None,
+        unit: str | None,
+        note: Callable[[str], None],
+    ) -> None:
+        self.loop = loop
+        self.place = place
+        self.door = door
+        self.note = note
+        self.cgroups = cgroups
+        self.started = time.monotonic()
+        self.reaper = Reaper(loop)
+        self.zygotes = Zygotes(loop, self.reaper, LogFile(places.host_log(place.runtime_dir), place.share), note)
+        self.linger = Linger(loop, self.reaper, unit, self._nobody_comes)
+        self.workers: dict[str, Worker] = {}
+        self.deferred: list[tuple[dict[str, Any], list[int]]] = []
+        """Orders that came after the one to upgrade."""
+        self.is_upgrading = False
+        self.is_quitting = False
+        self.on_upgrade: Callable[[], None] = lambda: None
+        self._ripe: dict[int, int] = {}
+        self.shop = Shop(
+            loop=loop,
+            reaper=self.reaper,
+            zygotes=self.zygotes,
+            place=place,
+            cgroups=cgroups,
+            identity=processes.identity(),
+            base_env=base_environment(places.control_socket(place.runtime_dir)),
+            tell=door.tell,
+            settled=self._settled,
+        )
+        door.on_hello, door.on_order, door.on_lost = self._hello, self.order, self.linger.begin
+
+    def begin(self) -> None:
+        """Serves, with or without a manager."""
+        if self.door.manager is None:
+            self.linger.begin()
+        self.reaper.sweep()
+
+    # Orders.
+
+    def _hello(self) -> None:
+        self.linger.end()
+        self.door.tell({"is": "hello", "pid": os.getpid(), "version": VERSION, "started": self.started})
+        for worker in self.workers.values():
+            self.door.tell({"is": "worker", "report": worker.report()})
+        self.door.tell({"is": "all"})
+
+    def order(self, message: dict[str, Any], fds: list[int]) -> None:
+        """One order of the manager's."""
+        if self.is_upgrading:
+            self.deferred.append((message, fds))
+            return
+        what = message.get("do")
+        if what == "start" and len(fds) == 1:
+            self._start(message, fds.pop())
+        elif what == "attach" and len(fds) == 1 and message["worker"] in self.workers:
+            self.workers[message["worker"]].attach(fds.pop())
+        elif what == "stop" and message["worker"] in self.workers:
+            self.workers[message["worker"]].stop(message["grace_s"])
+        elif what == "measure":
+            self._measure()
+        elif what == "prepare":
+            self._prepare(message["specs"])
+        elif what == "settings":
+            self.zygotes.limit(message["max_zygotes"])
+            self.linger.linger_s = message["linger_s"]
+        elif what == "quit":
+            self.quit(message["grace_s"])
+        elif what == "upgrade":
+            self.upgrade()
+        for fd in fds:
+            os.close(fd)
+
+    def _start(self, message: dict[str, Any], manager_fd: int) -> None:
+        if message["worker"] in self.workers or self.is_quitting:
+            self.note(f"worker {message['worker']} is not started: {'quitting' if self.is_quitting else 'it exists'}")
+            os.close(manager_fd)
+            return
+        facts = Facts(
+            id=message["worker"],
+            model=message["model"],
+            spec=message["spec"],
+            devices=message["devices"],
+            memo=message["memo"],
+            started=time.monotonic(),
+        )
+        worker = self.workers[facts.id] = Worker(self.shop, facts, manager_fd)
+        worker.start()
+
+    def _prepare(self, specs: list[dict[str, Any]]) -> None:
+        recipes = []
+        for spec in specs:
+            try:
+                recipes.append(Recipe.of(spec, self.shop.base_env))
+            except ValueError as error:
+                self.note(f"nothing is prepared for {spec.get('name')}: {error}")
+        self.zygotes.prepare(recipes)
+
+    def _settled(self, worker: Worker) -> None:
+        """It runs now, or it is gone."""
+        if worker.facts.state is State.GONE:
+            del self.workers[worker.id]
+        self._perhaps_upgrade()
+        self._perhaps_leave()
+
+    # Measuring.
+
+    def _measure(self) -> None:
+        """One worker at a time, so that nothing waits long."""
+        without_cgroup = any(worker.cgroup is None for worker in self.workers.values())
+        everything = processes.table() if without_cgroup else {}
+        for worker in list(self.workers.values()):
+            self.loop.soon(functools.partial(self._measure_one, worker, everything))
+        self._reap_adopted(everything)
+
+    def _measure_one(self, worker: Worker, everything: dict[int, processes.Process]) -> None:
+        pid = worker.facts.pid
+        if pid is None or worker.facts.state is State.GONE:
+            return
+        pids = worker.cgroup.pids() if worker.cgroup is not None else processes.family(pid, worker.marker, everything)
+        worker.facts.measured = {"ram": measure.memory_bytes(pids, worker.cgroup)}
+        self.door.tell({"is": "measured", "worker": worker.id, "bytes": worker.facts.measured})
+
+    def _reap_adopted(self, everything: dict[int, processes.Process]) -> None:
+        """Orphans that a worker adopted and that ended need its waiting. Its own children it may still wait
+        for itself, so only what left its session counts, and only when seen twice."""
+        leaders = {worker.facts.pid: worker for worker in self.workers.values() if worker.cgroup is None}
+        seen: dict[int, int] = {}
+        for process in everything.values():
+            if process.is_dead and process.parent in leaders and process.session != process.parent:
+                seen[process.pid] = process.started
+                if self._ripe.get(process.pid) == process.started:
+                    leaders[process.parent].reap([process.pid])
+        self._ripe = seen
+
+    # Leaving.
+
+    def quit(self, grace_s: float, drain_s: float = 0.0) -> None:
+        """Stops all workers, then ends the loop."""
+        self.is_quitting = True
+        self.zygotes.limit(0)
+        for worker in list(self.workers.values()):
+            worker.stop(grace_s, drain_s)
+        self._perhaps_leave()
+
+    def terminate(self) -> None:
+        """A stop from outside: calls in flight are drained first."""
+        self.note("stopping")
+        self.quit(STOP_GRACE_S, STOP_GRACE_S - CLOSE_S)
+
+    def _nobody_comes(self, why: str) -> None:
+        self.note(f"leaving: {why}")
+        self.quit(STOP_GRACE_S, STOP_GRACE_S - CLOSE_S)
+
+    def _perhaps_leave(self) -> None:
+        if self.is_quitting and not self.workers:
+            self.loop.stop()
+
+    # Upgrading.
+
+    def upgrade(self) -> None:
+        """Becomes the version that is on disk, as soon as no worker is being started."""
+        self.is_upgrading = True
+        self.zygotes.retire()
+        self._perhaps_upgrade()
+
+    def _perhaps_upgrade(self) -> None:
+        if self.is_upgrading and all(worker.is_settled for worker in self.workers.values()):
+            self.on_upgrade()
+
+    def upgrade_failed(self, why: str) -> None:
+        """Stays what it is."""
+        self.note(f"not upgraded: {why}")
+        self.is_upgrading = False
+        deferred, self.deferred = self.deferred, []
+        for message, fds in deferred:
+            self.order(message, fds)

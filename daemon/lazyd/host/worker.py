@@ -1,0 +1,371 @@
+"""One worker as the host sees it, from the order to start it until its last trace is gone.
+
+    starting ── hello ──▶ running ── stop ──▶ leaving ──┐
+        │                    │                          ├── killed, exited ──▶ ending ── nothing left ──▶ gone
+        └────────────────────┴──────────────────────────┘
+
+Whatever way it ends, all its descendants end with it, and it is gone only when they are: its
+memory is free then.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from .. import places
+from ..worker import link
+from ..worker.link import Link
+from ..worker.loop import Loop, Timer
+from . import oom
+from .cgroups import Cgroup, Cgroups
+from .ending import CgroupEnding, TableEnding
+from .facts import Facts, State
+from .logs import LogFile, LogPipe
+from .place import Place
+from .processes import MARKER
+from .reaper import Reaper
+from .recipe import Recipe
+from .spawn import execute
+from .zygotes import Zygotes
+
+BROKEN_LINK_S = 2.0
+"""A worker that has closed its link to the host but lives on cannot be led any more, and is ended."""
+
+
+@dataclass(frozen=True)
+class Shop:
+    """What all workers of a host share."""
+
+    loop: Loop
+    reaper: Reaper
+    zygotes: Zygotes
+    place: Place
+    cgroups: Cgroups | None
+    identity: str
+    base_env: dict[str, str]
+    tell: Callable[[dict[str, Any]], None]
+    settled: Callable[[Worker], None]
+    """Told of a worker that has begun to run, or is gone."""
+
+
+class Worker:
+    """One worker."""
+
+    def __init__(self, shop: Shop, facts: Facts, manager_fd: int | None) -> None:
+        self.facts = facts
+        self.link: Link | None = None
+        self.log: LogPipe | None = None
+        self.cgroup: Cgroup | None = None
+        self._shop = shop
+        self._manager_fd = manager_fd
+        self._listener: socket.socket | None = None
+        self._alarm: Timer | None = None
+        self._ending_begun = False
+        self._is_reaped = False
+        self._is_empty = False
+
+    def __repr__(self) -> str:
+        return f"<worker {self.id} of {self.facts.model} {self.facts.state} pid {self.facts.pid}>"
+
+    @property
+    def id(self) -> str:
+        return self.facts.id
+
+    @property
+    def marker(self) -> str:
+        """What its descendants inherit. The host's identity in it keeps other hosts' workers apart."""
+        return f"{self.id}@{self._shop.identity}"
+
+    @property
+    def endpoint(self) -> str:
+        return places.data_socket(self._shop.place.runtime_dir, self.id)
+
+    @property
+    def is_settled(self) -> bool:
+        """Nothing is under way that an upgrade of the host would interrupt."""
+        return self.facts.state is not State.STARTING
+
+    # Starting.
+
+    def start(self) -> None:
+        """Forks it from a zygote or executes it. What goes wrong becomes the reason of its exit."""
+        try:
+            recipe = Recipe.of(self.facts.spec, self._shop.base_env)
+            self._listener = self._shop.place.listen(self.endpoint, socket.SOCK_STREAM)
+            if self._shop.cgroups is not None:
+                self.cgroup = self._shop.cgroups.create(self.id)
+            self.facts.memory_kills = oom.kills(self.cgroup)
+            ours, theirs = link.pair()
+            reads, writes = os.pipe()
+            self.link = self.new_link(ours)
+            self.log = LogPipe(self._shop.loop, reads, self._log_file())
+            fds = [theirs.detach(), writes]
+            try:
+                if not self._shop.zygotes.fork(recipe, self.id, fds, lambda pid, _: self._forked(recipe, pid)):
+                    self._execute(recipe, *fds)
+            finally:
+                for fd in fds:
+                    os.close(fd)
+        except (OSError, ValueError) as error:
+            self.facts.reason = str(error)
+            self._no_process()
+
+    def _forked(self, recipe: Recipe, pid: int | None) -> None:
+        if self.facts.state is State.GONE or self.facts.pid is not None:
+            return
+        if pid is not None:
+            self._forked_as(pid)
+        elif self._ending_begun:
+            self._no_process()
+        else:
+            self._execute_anew(recipe)
+
+    def _execute_anew(self, recipe: Recipe) -> None:
+        """The zygote could not fork after all. The log and the link have lost their other ends: new ones."""
+        if self.link is not None:
+            self.link.close()
+        if self.log is not None:
+            self.log.finish()
+        try:
+            ours, theirs = link.pair()
+            reads, writes = os.pipe()
+            self.link = self.new_link(ours)
+            self.log = LogPipe(self._shop.loop, reads, self._log_file())
+            try:
+                self._execute(recipe, theirs.fileno(), writes)
+            finally:
+                theirs.close()
+                os.close(writes)
+        except OSError as error:
+            self.facts.reason = str(error)
+            self._no_process()
+
+    def _execute(self, recipe: Recipe, theirs: int, log: int) -> None:
+        env = {**dict(recipe.env), MARKER: self.marker}
+        cgroup = self.cgroup.path if self.cgroup is not None else None
+        self._born(execute(recipe.command("worker", theirs), env, keep=[theirs], output=log, cgroup=cgroup))
+
+    def _born(self, pid: int) -> None:
+        self.facts.pid = pid
+        self._shop.reaper.watch(pid, self._exited)
+        self._shop.tell({"is": "started", "worker": self.id, "pid": pid})
+        if self._ending_begun:
+            self._ending_begun = False
+            self.kill()
+
+    def _no_process(self) -> None:
+        self._is_reaped = self._is_empty = True
+        self._ending_begun = True
+        self._shop.loop.soon(self._perhaps_gone)
+
+    # What it says.
+
+    def _says(self, message: dict[str, Any], fds: list[int]) -> None:
+        for fd in fds:
+            os.close(fd)
+        if message.get("is") == "report":
+            self.facts.report = message["report"]
+        elif message.get("is") == "hello":
+            if self.facts.pid is None:
+                self._forked_as(message["pid"])  # it was quicker than its zygote
+            self._begin()
+
+    def _forked_as(self, pid: int) -> None:
+        if self.cgroup is not None:
+            try:
+                self.cgroup.add(pid)
+            except ProcessLookupError:
+                pass  # it has ended already
+            except OSError:
+                self.cgroup.remove()
+                self.cgroup = None
+        self._born(pid)
+
+    def _begin(self) -> None:
+        if self.facts.state is not State.STARTING or self._listener is None or self._manager_fd is None:
+            return
+        assert self.link is not None
+        self.facts.state = State.RUNNING
+        order = {
+            "do": "begin",
+            "worker": self.id,
+            "model": self.facts.model,
+            "spec": self.facts.spec,
+            "devices": self.facts.devices,
+            "memo": self.facts.memo,
+            "endpoint": self.endpoint,
+            "started": self.facts.started,
+            "marker": self.marker,
+            "adopt_orphans": self.cgroup is None,
+        }
+        self.link.send(order, [self._listener.fileno(), self._manager_fd])
+        self._listener.close()
+        self._listener = None
+        self._close_manager_fd()
+        self._shop.settled(self)
+
+    def _link_ended(self) -> None:
+        if self.facts.pid is not None:  # else a zygote has dropped it, which tells so itself
+            self._shop.loop.after(BROKEN_LINK_S, self.kill)
+
+    def attach(self, fd: int) -> None:
+        """A new manager's channel; it is closed here if the worker takes none any more."""
+        if self.facts.state is State.STARTING:
+            self._close_manager_fd()
+            self._manager_fd = fd
+            return
+        if self.facts.state is State.RUNNING and self.link is not None:
+            self.link.send({"do": "attach"}, [fd])
+        os.close(fd)
+
+    def report(self) -> dict[str, Any]:
+        """What a new manager is told: its own last report, as far as it counts any more."""
+        facts = self.facts
+        lives = facts.state in (State.STARTING, State.RUNNING)
+        return {
+            "objects": facts.report.get("objects", []) if lives else [],
+            "leases": facts.report.get("leases", []) if lives else [],
+            "worker": self.id,
+            "pid": facts.pid or 0,
+            "started": facts.started,
+            "endpoint": self.endpoint,
+            "memo": facts.memo,
+            "measuredBytes": facts.measured,
+        }
+
+    def reap(self, pids: list[int]) -> None:
+        """Orphans that the worker adopted have ended, and wait for it."""
+        if self.link is not None and self.facts.state is State.RUNNING:
+            self.link.send({"do": "reap", "pids": pids})
+
+    # Ending.
+
+    def stop(self, grace_s: float, drain_s: float = 0.0) -> None:
+        """Asks it to leave, and kills everything of it after `grace_s`. The earlier of two deadlines counts.
+
+        Calls under way are given `drain_s` to end by themselves.
+        """
+        deadline = time.monotonic() + grace_s
+        if grace_s <= 0 or self.facts.state is State.STARTING:
+            self.kill()
+            return
+        if self.facts.state is State.RUNNING and self.link is not None:
+            self.facts.state = State.LEAVING
+            self.link.send({"do": "leave", "drain_s": drain_s})
+        if self.facts.deadline is None or deadline < self.facts.deadline:
+            self.facts.deadline = deadline
+            self._set_alarm()
+
+    def kill(self) -> None:
+        """Ends it and all its descendants now."""
+        if self.facts.state is not State.GONE and not self._ending_begun:
+            self.facts.killed = True
+            self._end()
+
+    def _exited(self, status: int | None, signal: int | None) -> None:
+        self.facts.status, self.facts.signal = status, signal
+        self._is_reaped = True
+        self._explain()
+        self._end()
+        self._perhaps_gone()
+
+    def _explain(self) -> None:
+        facts = self.facts
+        if facts.reason is None and facts.signal == 9 and not facts.killed:
+            if oom.kills(self.cgroup) > facts.memory_kills:
+                facts.reason = "the kernel killed it: the machine or its cgroup had no memory left"
+        elif facts.reason is None and facts.state is State.STARTING and not facts.killed and self.log is not None:
+            self.log.catch_up()
+            facts.reason = self.log.last_lines.strip().rpartition("\n")[2] or None
+
+    def _end(self) -> None:
+        if self._ending_begun:
+            return
+        self._ending_begun = True
+        self.facts.state = State.ENDING
+        if self.facts.pid is None and not self._is_reaped:
+            return  # it is being forked: `_forked` goes on
+        if self.facts.pid is not None:
+            self._shop.reaper.kill(self.facts.pid)
+        ending: CgroupEnding | TableEnding
+        if self.cgroup is not None:
+            ending = CgroupEnding(self._shop.loop, self.cgroup, self._emptied)
+        else:
+            ending = TableEnding(self._shop.loop, self._shop.reaper, self.facts.pid, self.marker, self._emptied)
+        ending.begin()
+
+    def _emptied(self) -> None:
+        self._is_empty = True
+        self._perhaps_gone()
+
+    def _perhaps_gone(self) -> None:
+        if not (self._is_reaped and self._is_empty) or self.facts.state is State.GONE:
+            return
+        self.facts.state = State.GONE
+        if self._alarm is not None:
+            self._alarm.cancel()
+        self._close_manager_fd()
+        if self._listener is not None:
+            self._listener.close()
+        if self.link is not None:
+            self.link.read()  # a last report makes no difference, but lets the socket end clean
+            self.link.close()
+        if self.log is not None:
+            self.log.finish()
+        with contextlib.suppress(OSError):
+            os.unlink(self.endpoint)
+        if self.cgroup is not None:
+            self.cgroup.remove()
+        self._shop.tell(
+            {
+                "is": "exited",
+                "worker": self.id,
+                "status": self.facts.status,
+                "signal": self.facts.signal,
+                "log": self.log.last_lines if self.log is not None else "",
+                "reason": self.facts.reason,
+            }
+        )
+        self._shop.settled(self)
+
+    # Parts.
+
+    def _set_alarm(self) -> None:
+        if self._alarm is not None:
+            self._alarm.cancel()
+        if self.facts.deadline is not None:
+            self._alarm = self._shop.loop.at(self.facts.deadline, self.kill)
+
+    def _log_file(self) -> LogFile:
+        return LogFile(places.worker_log(self._shop.place.runtime_dir, self.facts.model), self._shop.place.share)
+
+    def _close_manager_fd(self) -> None:
+        if self._manager_fd is not None:
+            os.close(self._manager_fd)
+            self._manager_fd = None
+
+    # Across an upgrade of the host.
+
+    def adopt(self, link: Link | None, log_fd: int, pidfd: int | None, tail: bytes) -> None:
+        """Goes on with a worker that an earlier self of the host had started."""
+        self.link = link
+        self.log = LogPipe(self._shop.loop, log_fd, self._log_file(), tail)
+        if self._shop.cgroups is not None:
+            self.cgroup = self._shop.cgroups.find(self.id)
+        if self.facts.pid is not None and pidfd is not None:
+            self._shop.reaper.watch(self.facts.pid, self._exited, pidfd)
+        else:
+            self._is_reaped = True
+        if self.facts.state is State.ENDING:
+            self._end()
+        self._set_alarm()
+
+    def new_link(self, sock: socket.socket) -> Link:
+        """The host's end of its link."""
+        return Link(self._shop.loop, sock, self._says, self._link_ended)

@@ -1,0 +1,216 @@
+"""The processes that workers are forked from: one for each recipe, a few at a time.
+
+A recipe that is asked for gets a zygote if there is room, or if the one that was used longest ago
+can leave, and the worker is forked from it as soon as its imports are done: the import is not paid
+twice. A zygote that finds that it may not fork says so; its recipe is then executed plainly.
+"""
+
+from __future__ import annotations
+
+import enum
+import os
+import time
+from collections.abc import Callable
+from typing import Any
+
+from ..worker import link
+from ..worker.checks import look_at
+from ..worker.link import Link
+from ..worker.loop import Loop
+from .logs import LogFile, LogPipe
+from .reaper import Reaper
+from .recipe import Recipe
+from .spawn import execute
+
+IMPORT_S = 120.0
+"""A zygote that has not imported its library by then is given up."""
+REFUSED_S = 600.0
+"""A recipe that may not be forked is not tried again for so long."""
+
+Done = Callable[[int | None, str | None], None]
+"""Gets the pid of the forked worker, or why there is none."""
+
+
+class State(enum.Enum):
+    """A zygote's life; it leaves from any of these."""
+
+    IMPORTING = "importing"
+    READY = "ready"
+    GONE = "gone"
+
+
+class Birth:
+    """A fork that was asked for. It owns its descriptors: the worker's end of its link, and its log."""
+
+    def __init__(self, worker: str, fds: list[int], done: Done) -> None:
+        self.worker = worker
+        self.fds = fds
+        self.done = done
+        self.is_asked = False
+
+    def close(self) -> None:
+        for fd in self.fds:
+            os.close(fd)
+        self.fds = []
+
+
+class Zygote:
+    """One process that forks workers."""
+
+    def __init__(self, pool: Zygotes, recipe: Recipe) -> None:
+        self.recipe = recipe
+        self.state = State.IMPORTING
+        self.used = time.monotonic()
+        self.births: dict[str, Birth] = {}
+        self._pool = pool
+        self._files: dict[str, list[int]] = {}
+        ours, theirs = link.pair()
+        reads, writes = os.pipe()
+        command = recipe.command("zygote", theirs.fileno())
+        self.pid = execute(command, dict(recipe.env), keep=[theirs.fileno()], output=writes)
+        theirs.close()
+        os.close(writes)
+        pool.reaper.watch(self.pid, self._exited)
+        self._log = LogPipe(pool.loop, reads, pool.log)
+        self._link = Link(pool.loop, ours, self._says, self.end)
+        self._limit = pool.loop.after(IMPORT_S, self.end)
+
+    def __repr__(self) -> str:
+        return f"<zygote {self.recipe.runtime} {self.state.value}, {len(self.births)} births>"
+
+    @property
+    def is_outdated(self) -> bool:
+        """Whether a file that it imported has changed."""
+        return self.state is State.READY and look_at(self._files) != self._files
+
+    def fork(self, birth: Birth) -> None:
+        self.used = time.monotonic()
+        self.births[birth.worker] = birth
+        if self.state is State.READY:
+            self._ask(birth)
+
+    def end(self, reason: str = "the zygote has ended") -> None:
+        """It leaves. Births that it still owed are answered with the reason."""
+        if self.state is State.GONE:
+            return
+        self.state = State.GONE
+        self._limit.cancel()
+        self._link.close()
+        self._pool.forget(self)
+        self._pool.reaper.kill(self.pid)
+        for name in list(self.births):
+            self._born(name, None, reason)
+
+    def _ask(self, birth: Birth) -> None:
+        birth.is_asked = True
+        self._pool.reaper.births += 1
+        self._link.send({"do": "fork", "worker": birth.worker}, birth.fds)
+        birth.close()
+
+    def _says(self, message: dict[str, Any], _fds: list[int]) -> None:
+        what = message.get("is")
+        if what == "ready":
+            self.state = State.READY
+            self._limit.cancel()
+            self._files = message["files"]
+            for birth in list(self.births.values()):
+                self._ask(birth)
+        elif what == "refused":
+            self._pool.refuse(self.recipe, message["reason"])
+            self.end(message["reason"])
+        elif what == "forked":
+            self._born(message["worker"], message["pid"], None)
+        elif what == "failed":
+            self._born(message["worker"], None, message["reason"])
+
+    def _born(self, name: str, pid: int | None, reason: str | None) -> None:
+        birth = self.births.pop(name, None)
+        if birth is None:
+            return
+        birth.done(pid, reason)
+        birth.close()
+        if birth.is_asked:
+            self._pool.reaper.births -= 1
+            self._pool.reaper.sweep()
+
+    def _exited(self, _status: int | None, _signal: int | None) -> None:
+        self._log.finish()
+        self.end()
+
+
+class Zygotes:
+    """All zygotes of the host."""
+
+    def __init__(self, loop: Loop, reaper: Reaper, log: LogFile, note: Callable[[str], None]) -> None:
+        self.loop = loop
+        self.reaper = reaper
+        self.log = log
+        self.most = 4
+        self._note = note
+        self._zygotes: dict[Recipe, Zygote] = {}
+        self._refused: dict[Recipe, float] = {}
+
+    def __len__(self) -> int:
+        return len(self._zygotes)
+
+    @property
+    def births(self) -> int:
+        return sum(len(zygote.births) for zygote in self._zygotes.values())
+
+    def fork(self, recipe: Recipe, worker: str, fds: list[int], done: Done) -> bool:
+        """Forks a worker, now or when the imports are done; False if it is to be executed plainly.
+
+        `fds` are the worker's end of its link and its log; they are duplicated.
+        """
+        zygote = self._for(recipe)
+        if zygote is None:
+            return False
+        zygote.fork(Birth(worker, [os.dup(fd) for fd in fds], done))
+        return True
+
+    def prepare(self, recipes: list[Recipe]) -> None:
+        """These are likely to be needed; nobody leaves for them."""
+        for recipe in recipes:
+            if recipe not in self._zygotes and len(self._zygotes) < self.most and not self._is_refused(recipe):
+                self._zygotes[recipe] = Zygote(self, recipe)
+
+    def limit(self, most: int) -> None:
+        """At most so many from now on."""
+        self.most = most
+        self._make_room(most)
+
+    def retire(self) -> None:
+        """All leave."""
+        for zygote in list(self._zygotes.values()):
+            zygote.end("the host is being upgraded")
+
+    def refuse(self, recipe: Recipe, reason: str) -> None:
+        self._refused[recipe] = time.monotonic() + REFUSED_S
+        self._note(f"workers of {recipe.runtime} are executed plainly, not forked: {reason}")
+
+    def forget(self, zygote: Zygote) -> None:
+        if self._zygotes.get(zygote.recipe) is zygote:
+            del self._zygotes[zygote.recipe]
+
+    def _for(self, recipe: Recipe) -> Zygote | None:
+        zygote = self._zygotes.get(recipe)
+        if zygote is not None and zygote.is_outdated:
+            self._note(f"the packages of {recipe.runtime} have changed: its zygote is replaced")
+            zygote.end("its packages have changed")
+            zygote = None
+        if zygote is None and not self._is_refused(recipe) and self._make_room(self.most - 1):
+            zygote = self._zygotes[recipe] = Zygote(self, recipe)
+        return zygote
+
+    def _is_refused(self, recipe: Recipe) -> bool:
+        if self._refused.get(recipe, 0.0) > time.monotonic():
+            return True
+        self._refused.pop(recipe, None)
+        return False
+
+    def _make_room(self, keep: int) -> bool:
+        """Lets those that were used longest ago leave until `keep` remain; False if they cannot."""
+        idle = sorted((zygote for zygote in self._zygotes.values() if not zygote.births), key=lambda each: each.used)
+        while len(self._zygotes) > keep and idle:
+            idle.pop(0).end("another one was needed")
+        return len(self._zygotes) <= keep and keep >= 0
