@@ -52,4 +52,8 @@ def nobody_comes_back() -> bool:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        status = main()
+    finally:
+        (PLACE / "host.sock").unlink()
+    sys.exit(status)

@@ -33,7 +33,7 @@ class Machine:
         self.init = init
         """Its first process, as this machine numbers it."""
 
-    def start(self, *command: str, user: str = "root", text: bool = True) -> subprocess.Popen[str]:
+    def start(self, *command: str, user: str = "root") -> subprocess.Popen[str]:
         """Starts a command in the system; its output is read through the pipes."""
         enter = ["nsenter", "--target", str(self.init), "--all"]
         if user != "root":
@@ -44,7 +44,7 @@ class Machine:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            text=text,
+            text=True,
             env=environment,
         )
 
@@ -67,23 +67,11 @@ class Machine:
         """What a command prints, whatever its exit status, without the line's end."""
         return self.run(*command, check=False).stdout.strip()
 
-    def write(self, path: str, text: str) -> None:
+    def write(self, path: str, text: str, user: str = "root") -> None:
         """Writes a file, and the directories above it."""
-        process = self.start("sh", "-c", 'mkdir -p "$(dirname "$0")" && cat > "$0"', path)
-        process.communicate(text, timeout=10)
-        assert process.returncode == 0
-
-    def show(self, unit: str, what: str) -> str:
-        """A property of a unit."""
-        return self.answer("systemctl", "show", "--value", "--property", what, unit)
-
-    def pids(self, unit: str) -> set[int]:
-        """The processes in a unit's cgroup and below, numbered as inside."""
-        cgroup = self.show(unit, "ControlGroup")
-        if not cgroup:
-            return set()
-        found = self.answer("sh", "-c", f"find /sys/fs/cgroup{cgroup} -name cgroup.procs -exec cat {{}} +")
-        return {int(line) for line in found.split()}
+        process = self.start("sh", "-c", 'mkdir -p "$(dirname "$0")" && cat > "$0"', path, user=user)
+        _, error = process.communicate(text, timeout=10)
+        assert process.returncode == 0, error
 
 
 def eventually(look: Callable[[], T], within_s: float = 10, what: str = "") -> T:

@@ -44,7 +44,7 @@ def test_a_staged_installation_names_no_path_of_the_build(stage: Path) -> None:
 
 def test_a_staged_installation_runs_as_itself(stage: Path) -> None:
     python = stage / "usr/lib/lazyd/venv/bin/python3"
-    where = [python, "-I", "-c", "import lazyd, lazyctl.main, click, msgspec, psutil, rich; print(lazyd.__file__)"]
+    where = [str(python), "-I", "-c", "import lazyd, lazyctl.main, click, msgspec, psutil, rich; print(lazyd.__file__)"]
     shown = subprocess.run(where, capture_output=True, text=True, check=True, cwd="/")
     assert shown.stdout.startswith(str(stage))
 
