@@ -66,16 +66,17 @@ __all__ = [
     "connect_async",
 ]
 
+if not TYPE_CHECKING:  # else a misspelt name would pass for one of ours
 
-def __getattr__(name: str) -> object:
-    if name not in __all__:
-        raise AttributeError(f"module 'lazyd' has no attribute {name!r}")
-    if name in ("Answer", "AsyncClient", "Client", "connect", "connect_async"):
-        from . import client as module
-    else:
-        from . import errors as module  # type: ignore[no-redef]
-    value = globals()[name] = getattr(module, name)
-    return value
+    def __getattr__(name: str) -> object:
+        if name not in __all__:
+            raise AttributeError(f"module 'lazyd' has no attribute {name!r}")
+        if name in ("Answer", "AsyncClient", "Client", "connect", "connect_async"):
+            from . import client as module
+        else:
+            from . import errors as module
+        value = globals()[name] = getattr(module, name)
+        return value
 
 
 def __dir__() -> list[str]:

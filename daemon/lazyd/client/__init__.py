@@ -29,12 +29,13 @@ _HOMES = {
     "connect_async": "aio.client",
 }
 
+if not TYPE_CHECKING:  # else a misspelt name would pass for one of ours
 
-def __getattr__(name: str) -> object:
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module 'lazyd.client' has no attribute {name!r}")
-    from importlib import import_module
+    def __getattr__(name: str) -> object:
+        home = _HOMES.get(name)
+        if home is None:
+            raise AttributeError(f"module 'lazyd.client' has no attribute {name!r}")
+        from importlib import import_module
 
-    value = globals()[name] = getattr(import_module(f"{__name__}.{home}"), name)
-    return value
+        value = globals()[name] = getattr(import_module(f"{__name__}.{home}"), name)
+        return value

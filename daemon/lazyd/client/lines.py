@@ -41,13 +41,14 @@ class Lines:
     def keep(self, key: Key, line: Line) -> None:
         """Calls for `key` go to this connection from now on, unless there is one already.
 
-        Connections of other parents are over with their parent's call: those that are idle go.
+        Connections of other parents are over with their parent's call: they go when they are idle.
         """
         self._kept.setdefault(key, line)
         if key.parent is not None:
-            for other in list(self._kept):
+            for other, past in list(self._kept.items()):
                 if other.model == key.model and other.parent not in (None, key.parent):
-                    self._retire_idle(other)
+                    self.retire(past)
+                    self.settle(past)
 
     def retire(self, line: Line) -> None:
         """No further call goes to this connection."""
@@ -57,9 +58,8 @@ class Lines:
 
     def settle(self, line: Line) -> None:
         """A call on it is over: if nobody needs the connection any more, it is closed."""
-        if line.idle and line not in self._kept.values():
+        if line not in list(self._kept.values()) and line.close_if_idle():
             self._open.discard(line)
-            line.close()
 
     def close(self) -> None:
         """Ends every connection, and every call on it."""
@@ -70,9 +70,3 @@ class Lines:
     def all(self) -> list[Line]:
         """Every open connection."""
         return list(self._open)
-
-    def _retire_idle(self, key: Key) -> None:
-        line = self._kept.get(key)
-        if line is not None and line.idle:
-            self.retire(line)
-            self.settle(line)

@@ -46,10 +46,6 @@ class Line(Protocol):
     @property
     def lease(self) -> str: ...
 
-    @property
-    def idle(self) -> bool:
-        """Nobody waits for anything on it."""
-
     def begin(self, packed: PackedCall) -> Call:
         """Starts a call without waiting. Raises `Dropped` if the line has ended."""
 
@@ -60,7 +56,10 @@ class Line(Protocol):
         """Nobody wants the call's answer any more. Does nothing for one that is over."""
 
     def close(self) -> None:
-        """Ends the connection, and with it the lease."""
+        """Ends the connection, and with it the lease and every call."""
+
+    def close_if_idle(self) -> bool:
+        """Ends the connection if nobody waits for anything on it, in one step; whether it has ended."""
 
 
 class Connect(NamedTuple):

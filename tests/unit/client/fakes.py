@@ -74,6 +74,9 @@ class Server:
                 connection, _ = listener.accept()
             except OSError:
                 return
+            if self._listener is not listener:  # killed meanwhile
+                connection.close()
+                return
             self.connections.add(connection)
             self.accepted += 1
             threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
@@ -147,8 +150,10 @@ class FakeWorker(Server):
         self.calls: dict[tuple[socket.socket, int], CallInWorker] = {}
         self.cancels: list[int] = []
         self.draining = False
+        self.in_flight = 0
         self._numbers = itertools.count(1)
         self._sending = threading.Lock()
+        self._admission = threading.Lock()
         super().__init__(path)
 
     def grant(self, _: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
@@ -163,6 +168,18 @@ class FakeWorker(Server):
         for connection in list(self.connections):
             self._send(connection, {"revoked": True})
             self.hang_up(connection)
+
+    def drain_and_revoke(self) -> None:
+        """As a worker does it: first nothing more is admitted, then calls end, then all are told."""
+        with self._admission:
+            self.draining = True
+        eventually(lambda: not self.in_flight)
+        connections = list(self.connections)
+        for connection in connections:
+            with contextlib.suppress(OSError):  # a client that has just left
+                self._send(connection, {"revoked": True})
+            self.hang_up(connection)
+        self.draining = False
 
     def serve(self, connection: socket.socket) -> None:
         reader = FrameReader()
@@ -188,7 +205,10 @@ class FakeWorker(Server):
             self.cancels.append(frame.header["cancel"])
             self.calls[connection, frame.header["cancel"]].cancelled.set()
             return
-        if self.draining:
+        with self._admission:
+            admitted = not self.draining
+            self.in_flight += admitted
+        if not admitted:
             self._send(connection, {"id": frame.header["id"], "error": "Revoked", "parameters": {"model": self.model}})
             return
         call = CallInWorker(self, connection, frame)
@@ -197,19 +217,25 @@ class FakeWorker(Server):
         threading.Thread(target=self._work, args=(call, frame.header["method"]), daemon=True).start()
 
     def _work(self, call: CallInWorker, method: str) -> None:
-        with contextlib.suppress(Hangup, OSError):
-            try:
-                result = self.on[method](call)
-                if isinstance(result, Iterator):
-                    pieces = list(result) if not call.stream else result
-                    for piece in pieces:
-                        self._send(call.connection, {"id": call.id, "more": True}, piece)
-                    self._send(call.connection, {"id": call.id})  # the end: a frame without a result
-                    return
+        try:
+            with contextlib.suppress(Hangup, OSError):
+                self._answer(call, method)
+        finally:
+            with self._admission:
+                self.in_flight -= 1
+
+    def _answer(self, call: CallInWorker, method: str) -> None:
+        try:
+            result = self.on[method](call)
+            if isinstance(result, Iterator):
+                for piece in list(result) if not call.stream else result:
+                    self._send(call.connection, {"id": call.id, "more": True}, piece)
+                self._send(call.connection, {"id": call.id})  # the end: a frame without a result
+            else:
                 self._send(call.connection, {"id": call.id}, result)
-            except LazydError as error:
-                name = error.varlink_name.rpartition(".")[2]
-                self._send(call.connection, {"id": call.id, "error": name, "parameters": error.to_parameters()})
+        except LazydError as error:
+            name = error.varlink_name.rpartition(".")[2]
+            self._send(call.connection, {"id": call.id, "error": name, "parameters": error.to_parameters()})
 
     def _send(self, connection: socket.socket, head: dict[str, Any], *results: Any) -> None:
         buffers: list[Any] = []

@@ -49,10 +49,6 @@ class AsyncLine:
     def lease(self) -> str:
         return self._line.lease
 
-    @property
-    def idle(self) -> bool:
-        return self._line.idle
-
     def begin(self, packed: PackedCall) -> Call:
         call = self._line.begin(packed)
         self._flush()
@@ -77,6 +73,11 @@ class AsyncLine:
 
     def close(self) -> None:
         self._tell(self._line.end(lambda _: Closed()))
+
+    def close_if_idle(self) -> bool:
+        if self._line.idle:
+            self.close()
+        return self._line.state is LineState.ENDED
 
     def _receive(self) -> None:
         try:

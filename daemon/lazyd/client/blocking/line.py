@@ -63,10 +63,6 @@ class BlockingLine:
     def lease(self) -> str:
         return self._line.lease
 
-    @property
-    def idle(self) -> bool:
-        return self._line.idle
-
     def begin(self, packed: PackedCall) -> Call:
         with self._changed:
             call = self._line.begin(packed)
@@ -105,12 +101,19 @@ class BlockingLine:
             self._sock.shutdown(socket.SHUT_RDWR)  # wakes those who poll; the last of them closes it
         if self._changed.acquire(timeout=_PATIENCE_S):  # see `cancel`
             try:
-                self._line.end(lambda _: Closed())
-                self._changed.notify_all()
-                if not self._polls:
-                    self._sock.close()
+                self._end()
             finally:
                 self._changed.release()
+
+    def close_if_idle(self) -> bool:
+        if not self._changed.acquire(timeout=_PATIENCE_S):  # see `cancel`; the next call will ask again
+            return False
+        try:
+            if self._line.idle:
+                self._end()
+            return self._line.state is LineState.ENDED
+        finally:
+            self._changed.release()
 
     def forget(self) -> None:
         """After a fork: the connection is the parent's. Says nothing on it, leaves its threads' lock alone."""
@@ -118,6 +121,12 @@ class BlockingLine:
         self._polls = []
         self._line.end(lambda _: Closed())
         self._sock.close()
+
+    def _end(self) -> None:
+        self._line.end(lambda _: Closed())
+        self._changed.notify_all()
+        if not self._polls:
+            self._sock.close()
 
     def _pump(self, events: int, deadline: float | None) -> None:
         """Waits for the socket without the lock, then moves what can be moved."""

@@ -1,0 +1,65 @@
+"""What importing costs, counted in modules: a figure that does not depend on the machine's mood."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import subprocess
+import sys
+
+import pytest
+
+import lazyd
+
+
+def modules_after(statement: str) -> set[str]:
+    program = f"{statement}\nimport sys\nprint(*sys.modules)"
+    return set(
+        subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
+    )
+
+
+def added_by(statement: str) -> set[str]:
+    return modules_after(statement) - modules_after("pass")
+
+
+def test_importing_lazyd_imports_nothing_else() -> None:
+    assert added_by("import lazyd") == {"lazyd", "__future__"}
+
+
+def test_the_blocking_client_needs_no_asyncio_and_nothing_slow() -> None:
+    added = added_by("import lazyd; lazyd.connect; lazyd.LazydError")
+    assert "lazyd.client.blocking.client" in added
+    slow = {
+        "asyncio",
+        "ssl",
+        "inspect",
+        "dataclasses",
+        "pathlib",
+        "logging",
+        "numpy",
+        "subprocess",
+        "urllib",
+        "tempfile",
+    }
+    assert added & slow == set()
+
+
+def test_all_of_it_is_standard_library() -> None:
+    added = added_by("import lazyd.client.blocking.client, lazyd.client.aio.client, lazyd.places")
+    outside = {name for name in added if name.partition(".")[0] not in {*sys.stdlib_module_names, "lazyd"}}
+    assert outside == set()
+
+
+@pytest.mark.parametrize("name", lazyd.__all__)
+def test_every_public_name_is_there(name: str) -> None:
+    assert getattr(lazyd, name) is not None
+    assert name in dir(lazyd)
+
+
+def test_a_name_that_is_not_public_is_not_there() -> None:
+    with pytest.raises(AttributeError, match="nonsense"):
+        _ = lazyd.nonsense  # type: ignore[attr-defined]
+
+
+def test_the_version_is_that_of_the_distribution() -> None:
+    assert lazyd.__version__ == importlib.metadata.version("lazyd")
