@@ -8,6 +8,8 @@ is adopted all the same, so that its calls can end, and then leaves by the ordin
 
 from __future__ import annotations
 
+from typing import Any
+
 from . import lives, reports
 from .effects import Resume
 from .events import HostFound, LeaseReport, ObjectReport, WorkerReport
@@ -61,7 +63,7 @@ def adopt(world: World, report: WorkerReport) -> None:
     world.workers[worker.id] = worker
     world.ledger.book(worker.id, booked(report))
     for told in report.objects:
-        adopt_object(world, worker, told, spec)
+        adopt_object(world, worker, told, spec, report.memo)
     for lease in report.leases:
         adopt_lease(world, worker, lease)
     if not worker.instances:
@@ -75,7 +77,9 @@ def booked(report: WorkerReport) -> dict[str, int]:
     return {name: max(int(memo.get(name, 0)), report.measured_bytes.get(name, 0)) for name in names}
 
 
-def adopt_object(world: World, worker: Worker, told: ObjectReport, spec: ModelSpec | None) -> None:
+def adopt_object(
+    world: World, worker: Worker, told: ObjectReport, spec: ModelSpec | None, memo: dict[str, Any]
+) -> None:
     """An object goes on where it is: loading, or ready. A drain of the last manager is undone."""
     model = world.find(told.model) if spec is not None else None
     if model is None or model.key != told.model:
@@ -98,6 +102,9 @@ def adopt_object(world: World, worker: Worker, told: ObjectReport, spec: ModelSp
     if model.instance is None or model.instance.since < instance.since:
         model.instance = instance
     model.last_load_s = told.load_s or model.last_load_s
+    # What the model had been loaded before this worker, and once more if it is.
+    loads_before = int(memo.get("loads", {}).get(model.key, 0))
+    model.loads = max(model.loads, loads_before + (0 if loads else 1))
     if loads:
         lives.watch_load(world, instance)
     elif told.state == State.DRAINING:

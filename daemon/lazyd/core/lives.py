@@ -68,7 +68,12 @@ def start_worker(world: World, model: Model, booking: Booking) -> Worker:
     worker = Worker(id=world.new_id(), spec=model.spec, identity=model.identity, started=world.now)
     world.workers[worker.id] = worker
     world.ledger.book(worker.id, booking)
-    memo = {"model": model.spec.key, "identity": worker.identity, "booking": dict(booking)}
+    memo = {
+        "model": model.spec.key,
+        "identity": worker.identity,
+        "booking": dict(booking),
+        "loads": {model.key: model.loads},
+    }
     world.emit(StartWorker(worker=worker.id, model=model.spec.key, devices=tuple(booking), memo=memo))
     return worker
 

@@ -32,6 +32,18 @@ def test_a_hot_model_stays_hot_and_booked() -> None:
     assert story.count(effects.StartWorker) == 0
 
 
+def test_the_count_of_loads_goes_on() -> None:
+    before = Story(spec("gemma"))
+    before.hot("gemma")
+    (memo,) = (done.memo for done in before.effects if isinstance(done, effects.StartWorker))
+    after = Story(spec("gemma"), host=False)
+    report = events.WorkerReport(
+        worker="w1", pid=7, started=50.0, endpoint="/run/w1.sock", memo=memo, objects=(ready("gemma"),)
+    )
+    after.tell(events.HostFound(workers=(report,)))
+    assert after.core.world.models["gemma"].loads == before.core.world.models["gemma"].loads == 1
+
+
 def test_a_load_under_way_goes_on_and_its_waiters_are_answered() -> None:
     story = Story(spec("gemma"), host=False)
     request = story.get("gemma")
