@@ -14,7 +14,7 @@ import msgspec
 from lazyd import places
 from lazyd.core import answers, events
 from lazyd.core.answers import Granted
-from lazyd.errors import Revoked, WorkerDied
+from lazyd.errors import CallFailed, NotSendable, ProtocolError, Revoked, WorkerDied
 from lazyd.varlink.call import Call
 from lazyd.varlink.parameters import CallMethod
 
@@ -78,6 +78,8 @@ class Caller:
             return False
         except Disconnected:
             await self._post_mortem(granted, uid)
+        except (NotSendable, ProtocolError) as error:
+            raise CallFailed(model=given.model, method=given.method, reason=error.reason) from None
         finally:
             if connection is not None:
                 connection.close()
