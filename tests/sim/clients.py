@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING
 from lazyd.core import answers, events
 
 from .clock import Future, Process, Script
-from .truth import LeaseTruth
-from .worker import SimWorker
+from .worker import Connection, SimWorker
 
 if TYPE_CHECKING:
     from .world import World
 
 LINGER_S = 12.0
 DEEPEST = 3
+CLAIMS = 0.05
+"""Chance that a client asks again for the lease that it was just given, as after a restart."""
 
 
 class Clients:
@@ -84,15 +85,21 @@ class Clients:
             return False
         if self.rng.random() < self.profile.abandon:
             return self._abandon(outcome, uid)
+        if self.profile.mischief and self.rng.random() < CLAIMS:
+            outcome = yield from self.world.control.request(
+                events.Get, model=model, holder=uid, deadline=self._deadline(), parent=parent, lease=outcome.lease
+            )
+            if not isinstance(outcome, answers.Granted):
+                return False
         worker = self.world.workers.get(outcome.worker)
         yield self.world.delay()
-        lease = worker.present(outcome.token) if worker is not None else None
-        if worker is None or lease is None:
+        connection = worker.connect(outcome.token) if worker is not None else None
+        if worker is None or connection is None:
             return True
         try:
-            return (yield from self._use(worker, lease, uid, depth))
+            return (yield from self._use(worker, connection, uid, depth))
         finally:
-            worker.close(lease)
+            worker.hang_up(connection)
 
     def _abandon(self, granted: answers.Granted, uid: int) -> bool:
         """The lease is given back unused, or somebody else tries to, or it is just forgotten."""
@@ -101,9 +108,9 @@ class Clients:
             self.world.control.tell(events.Release, lease=granted.lease, holder=whose)
         return False
 
-    def _use(self, worker: SimWorker, lease: LeaseTruth, uid: int, depth: int) -> Script:
+    def _use(self, worker: SimWorker, connection: Connection, uid: int, depth: int) -> Script:
         for _ in range(self.rng.randrange(0 if self.profile.abandon else 1, 4)):
-            how = yield worker.call(lease, self._call_body(worker, lease, uid, depth))
+            how = yield worker.call(connection, self._call_body(connection, uid, depth))
             if how != "done":
                 return how == "revoked" and depth == 0
             if depth == 0:
@@ -111,17 +118,17 @@ class Clients:
         if depth == 0 and self.rng.random() < self.profile.linger:
             yield self.rng.uniform(0.0, LINGER_S)
         if self.rng.random() < 0.2:
-            self.world.control.tell(events.Release, lease=lease.lease, holder=uid)
-            lease.given_back = True
+            self.world.control.tell(events.Release, lease=connection.truth.lease, holder=uid)
+            connection.truth.given_back = True
             yield 0.1
         return False
 
-    def _call_body(self, worker: SimWorker, lease: LeaseTruth, uid: int, depth: int) -> Script:
+    def _call_body(self, connection: Connection, uid: int, depth: int) -> Script:
         """What a model does when it is called; a model that calls others waits for them."""
         seconds = self.rng.uniform(0.02, self.profile.call_s)
         if depth < DEEPEST and self.rng.random() < self.profile.nested:
             yield seconds / 2
-            yield from self._get_and_use(self.world.popular_model(), uid + 5000, lease.lease, depth + 1)
+            yield from self._get_and_use(self.world.popular_model(), uid + 5000, connection.truth.lease, depth + 1)
             yield seconds / 2
         else:
             yield seconds

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lazyd.core import effects, events
+from lazyd.worker.admission import Object
 
 from .channel import Channel
-from .truth import ObjectTruth, Stage
 from .worker import SimWorker
 
 if TYPE_CHECKING:
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 SPAWN_S = 0.05
 KILLED = 9
+MOST_GROWN = 1.1
+"""A worker uses at most so much more than it was booked with."""
 
 
 class SimHost:
@@ -61,9 +63,7 @@ class SimHost:
 
     def _end(self, worker: SimWorker, grace_s: float) -> None:
         """Asks it to leave, kills it after the grace; its memory is free a while after."""
-        for known in list(worker.objects.values()):
-            worker.cut_connections(known)
-        worker.runs = False
+        worker.leave()
         closing = self.world.rng.uniform(0.0, self.world.release_s(worker.key) / 2)
         delay = min(closing, grace_s) + self.world.rng.uniform(0.0, self.world.release_s(worker.key) / 2)
         self.world.clock.after(delay, self.exit, worker, 0 if closing <= grace_s else None, KILLED)
@@ -84,20 +84,20 @@ class SimHost:
     def measure(self) -> None:
         for worker in self.workers.values():
             if worker.runs:
-                share = self.world.rng.uniform(0.3, 1.1)
-                bytes_by_device = {device: int(n * share) for device, n in worker.booked.items()}
-                self.say(events.WorkerMeasured(worker=worker.id, bytes_by_device=bytes_by_device))
+                share = self.world.rng.uniform(0.3, MOST_GROWN)
+                worker.measured = {device: int(n * share) for device, n in worker.booked.items()}
+                self.say(events.WorkerMeasured(worker=worker.id, bytes_by_device=worker.measured))
 
     # Loads: the worker does them, the dice are here.
 
-    def begin_load(self, worker: SimWorker, known: ObjectTruth) -> None:
+    def begin_load(self, worker: SimWorker, known: Object) -> None:
         profile, rng = self.world.scenario.profile, self.world.rng
         seconds = rng.uniform(*self.world.character(worker.key).load_s)
         dice = rng.random()
         if (dice := dice - profile.load_fails) < 0:
             worker.later(seconds, known, self._fails)
         elif (dice := dice - profile.load_sticks) < 0:
-            known.is_stuck = True
+            return  # It hangs.
         elif (dice := dice - profile.load_kills) < 0:
             worker.later(seconds, known, lambda w, _: self.exit(w, None, 11))
         elif (dice := dice - profile.load_crawls) < 0:
@@ -105,7 +105,7 @@ class SimHost:
         else:
             self._progress(worker, known, seconds)
 
-    def _progress(self, worker: SimWorker, known: ObjectTruth, left_s: float) -> None:
+    def _progress(self, worker: SimWorker, known: Object, left_s: float) -> None:
         """Progress is told every second or so, until the object is ready."""
         step = self.world.rng.uniform(0.5, 1.5)
         if left_s <= step:
@@ -113,19 +113,17 @@ class SimHost:
         else:
             worker.later(step, known, self._goes_on, left_s - step)
 
-    def _goes_on(self, worker: SimWorker, known: ObjectTruth, left_s: float) -> None:
+    def _goes_on(self, worker: SimWorker, known: Object, left_s: float) -> None:
         worker.say(events.LoadProgress(worker=worker.id, model=known.model, phase="weights", fraction=0.5))
         self._progress(worker, known, left_s)
 
-    def _ready(self, worker: SimWorker, known: ObjectTruth) -> None:
-        now = self.world.clock.now
-        known.load_s = now - known.since
-        known.stage, known.since = Stage.READY, now
+    def _ready(self, worker: SimWorker, known: Object) -> None:
+        worker.admission.loaded(known.model, self.world.clock.now)
         worker.say(events.ObjectReady(worker=worker.id, model=known.model))
 
-    def _fails(self, worker: SimWorker, known: ObjectTruth) -> None:
-        del worker.objects[known.model]
-        worker.say(events.ObjectFailed(worker=worker.id, model=known.model, reason="the weights are damaged"))
+    def _fails(self, worker: SimWorker, known: Object) -> None:
+        failure = events.ObjectFailed(worker=worker.id, model=known.model, reason="the weights are damaged")
+        worker.forget(known.model, failure)
 
     # Its own death, and the manager's.
 

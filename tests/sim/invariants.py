@@ -10,13 +10,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lazyd.core import answers, effects, events
+from lazyd.core import answers, effects, events, view
 from lazyd.core.spec import Tier
 
-from .truth import Stage, Violation
+from .truth import Violation
 
 if TYPE_CHECKING:
     from .world import World
+
+LOOK_EVERY = 25
 
 Check = Callable[["World", Any], str | None]
 
@@ -119,24 +121,20 @@ def busy_is_protected(world: World, effect: effects.StopWorker | effects.UnloadO
     worker = world.workers.get(effect.worker)
     if worker is None:
         return None
-    now = world.clock.now
     only = effect.model if isinstance(effect, effects.UnloadObject) else None
-    for lease in worker.leases.values():
-        if only is None or lease.model == only:
-            protected = lease.in_flight or lease.is_fresh(now) or lease.is_held(now)
-            if protected and not world.may_end_calls(worker, lease.model):
-                return f"{lease.model} in {worker} leaves, and {lease.lease} is busy, fresh or held"
+    for lease in worker.protected_leases():
+        if (only is None or lease.model == only) and not world.may_end_calls(worker, lease.model):
+            return f"{lease.model} in {worker} leaves, and {lease.lease} is busy, fresh or held"
     return None
 
 
 def lease_is_not_taken(world: World, effect: effects.Withdraw) -> str | None:
     lease = world.leases.get(effect.lease)
-    if lease is None or lease.ended:
+    if lease is None or lease.is_over:
         return None
     if any(p.kind is events.Release and p.fields["lease"] == effect.lease for p in world.control.by_number.values()):
         return None
-    now = world.clock.now
-    if lease.presented or lease.is_fresh(now) or lease.is_held(now):
+    if lease.presented or lease.is_protected(world.clock.now):
         return f"{effect.lease} on {lease.model} is withdrawn, and its owner still has it"
     return None
 
@@ -146,13 +144,13 @@ def kept_is_not_evicted(world: World, effect: effects.Drain | effects.UnloadObje
     worker = told.workers[effect.worker]
     if told.stop_deadline is not None or worker.stopping:
         return None
-    inside = (*worker.loading, *worker.ready) if isinstance(effect, effects.StopWorker) else (effect.model,)
-    for model in inside:
-        if not told.is_kept(model) or told.is_named(worker.key, model) or not told.is_current(worker, model):
+    inside = (*worker.loading, *worker.ready)
+    for model in inside if isinstance(effect, effects.StopWorker) else (effect.model,):
+        if model not in inside or not told.is_kept(model) or told.is_named(worker.key, model) or not told.is_current(worker, model):
             continue
         silent_since = worker.loading.get(model)
         timeout_s = worker.spec.load_timeout_s if worker.spec is not None else None
-        if silent_since is not None and timeout_s is not None and world.clock.now - silent_since >= timeout_s:
+        if silent_since is not None and timeout_s is not None and world.clock.now >= silent_since + timeout_s:
             continue  # No progress: that load has failed.
         return f"{model} is pinned or resident, and {effect} is ordered"
     return None
@@ -204,7 +202,7 @@ def unloaded_is_free(world: World, effect: effects.Answer) -> str | None:
     for worker in world.workers.values():
         for known in worker.objects.values():
             if known.model in effect.outcome.unloaded and known.since < arrived:
-                if known.stage is not Stage.LOADING or worker.ordered_to_stop:
+                if known.state != "loading" or worker.ordered_to_stop:
                     return f"{known.model} is told to be freed, and {worker} still has it"
     return None
 
@@ -221,6 +219,21 @@ def only_the_holder_releases(world: World, effect: effects.Answer) -> str | None
 
 def stop_is_a_stop(world: World, effect: effects.LoadObject | effects.StartWorker) -> str | None:
     return f"{effect} after a stop" if world.manager.told.stop_deadline is not None else None
+
+
+def looking_changes_nothing(world: World, event: events.Event) -> str | None:
+    if world.manager.events % LOOK_EVERY:
+        return None
+    core, now = world.manager.core, world.clock.now
+    before = (repr(core), core.next_deadline())
+    shown = view.devices(core), view.models(core, now), view.model(core, "strategy/never-heard-of", now)
+    if (repr(core), core.next_deadline()) != before:
+        return f"the core was {before} and is {core!r}, {core.next_deadline()} after {event}"
+    for device in shown[0] if world.manager.told.has_host else ():
+        really = sum(world.workers[w].booked.get(device.name, 0) for w in world.manager.told.workers if w in world.workers)
+        if device.booked_bytes < really:
+            return f"{device} is shown, and {really} are really booked"
+    return None
 
 
 WITH_A_WORKER = (
@@ -322,10 +335,17 @@ INVARIANTS: tuple[Invariant, ...] = (
         (),
         ready_answers_at_once,
     ),
+    Invariant(
+        "looking_changes_nothing",
+        "Looking never loads, wakes or refreshes anything",
+        (),
+        looking_changes_nothing,
+    ),
     Invariant("core_never_raises", "Transitions stand in one table; anything else is a bug and raises"),
     Invariant("timers_move_on", "next_deadline says when a Tick is due: after the Tick it is later"),
     Invariant("everything_is_answered", "waiters are always woken: in peace no request stays"),
     Invariant("idle_gets_cold", "with no requests left, everything on-demand is cold after its idle time"),
+    Invariant("nothing_lingers", "Per device the ledger knows what is booked: at rest, what is really there and no more"),
     Invariant("residents_stand", "A resident is a standing request: loaded at start and always"),
     Invariant("stop_frees_everything", "a stop frees everything"),
 )
@@ -347,8 +367,6 @@ def check_effect(world: World, effect: effects.Effect) -> None:
 
 
 def check_after(world: World, event: events.Event) -> None:
-    if not world.control.by_number:
-        return
     for name, check in AFTER:
         problem = check(world, event)
         if problem is not None:

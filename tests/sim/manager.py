@@ -6,7 +6,6 @@ is thrown away, what was on its way is cut, and a new core learns the world from
 
 from __future__ import annotations
 
-import functools
 from collections import Counter, deque
 from typing import TYPE_CHECKING
 
@@ -14,6 +13,7 @@ from lazyd.core import answers, effects, events
 from lazyd.core.core import Core
 
 from . import invariants
+from .scenario import Character
 from .told import Told
 from .truth import LeaseTruth, Violation
 from .worker import SimWorker
@@ -36,6 +36,7 @@ class SimManager:
         self.attached = False
         """A host is connected, or is just telling of its workers."""
         self.epoch = 0
+        self.connection = 0
         self.deadline = FOREVER
         self.events = 0
         self.seen: Counter[type] = Counter()
@@ -98,12 +99,12 @@ class SimManager:
         self.world.control.answered(effect.outcome, pending)
 
     def _do_predict(self, effect: effects.Predict) -> None:
-        self.world.clock.after(self.world.delay() * 5, self._predicted, effect.model, self.epoch)
+        character = self.world.character(self.told.spec_key(effect.model))
+        self.world.clock.after(self.world.delay() * 5, self._predicted, effect.model, character, self.epoch)
 
-    def _predicted(self, model: str, epoch: int) -> None:
+    def _predicted(self, model: str, character: Character, epoch: int) -> None:
         if epoch != self.epoch:
             return
-        character = self.world.character(self.told.spec_key(model))
         if character.unreadable and self.world.faults:
             self.tell(events.Unpredictable(model=model, reason="no such file"))
         else:
@@ -133,11 +134,9 @@ class SimManager:
             parent=effect.parent,
         )
         self.world.leases[lease.lease] = lease
-        if worker.gone:
-            lease.ended = True
-        else:
+        if not worker.gone:
             worker.leases[lease.lease] = lease
-            worker.inbox.send((effect, lease))
+            worker.inbox.send(lease)
 
     def _do_savepins(self, effect: effects.SavePins) -> None:
         self.world.saved_pins = effect.pins
@@ -160,22 +159,36 @@ class SimManager:
         if epoch != self.epoch or self.attached or not self.world.host.alive:
             return
         self.attached = True
+        self.connection += 1
         self.world.host.finish_spawns()
         running = list(self.world.host.workers.values())
         arrives = self.world.clock.now + self.world.delay()
         for worker in running:
             worker.outbox.not_before(arrives)
         self.world.host.outbox.not_before(arrives)
-        found = events.HostFound(workers=tuple(worker.report() for worker in running))
-        self.world.clock.at(arrives, functools.partial(self._found, found, epoch))
+        found = events.HostFound(workers=tuple(worker.find_manager() for worker in running))
+        self.world.clock.at(arrives, self._found, found, self.connection)
 
-    def _found(self, found: events.HostFound, epoch: int) -> None:
-        if epoch == self.epoch and self.attached:
+    def _found(self, found: events.HostFound, connection: int) -> None:
+        if connection == self.connection and self.attached:
             self.tell(found)
 
-    def lose_host(self) -> None:
-        """The host has died. The manager hears of it a moment later, and finds a new one after that."""
+    def reconnect(self) -> None:
+        """The connection to the host broke, and is there again: the same core hears anew of all workers.
+
+        What was on its way is cut, as when the manager dies, but the core remembers what it ordered.
+        """
         self.attached = False
+        self.connection += 1
+        self._cut_channels()
+        self.world.clock.after(self.world.rng.uniform(0.01, 0.3), self.find_host, self.epoch)
+
+    def lose_host(self) -> None:
+        """The host has died. A manager that knew it hears of it a moment later, and finds a new one after that."""
+        if not self.attached:
+            return
+        self.attached = False
+        self.connection += 1
         self.world.clock.after(self.world.delay(), self._host_lost, self.epoch)
 
     def _host_lost(self, epoch: int) -> None:
@@ -185,17 +198,18 @@ class SimManager:
         self.world.clock.after(self.world.rng.uniform(0.05, 1.5), self.find_host, epoch)
 
     def die(self) -> None:
-        """SIGKILL: what was on its way to a worker may still arrive, what was on its way back does not."""
+        """SIGKILL."""
         self.up = self.attached = False
         self.epoch += 1
+        self.connection += 1
         self.deadline = FOREVER
+        self._cut_channels()
+        self.world.control.manager_died()
+
+    def _cut_channels(self) -> None:
+        """What was on its way to the host and the workers may still arrive, what was on its way back does not."""
         rng, host = self.world.rng, self.world.host
         host.outbox.cut(0)
         host.lose(host.inbox.cut(rng.randrange(len(host.inbox) + 1)))
         for worker in list(self.world.workers.values()):
-            worker.outbox.cut(0)
-            for order in worker.inbox.cut(rng.randrange(len(worker.inbox) + 1)):
-                if isinstance(order, tuple):
-                    order[1].lost = True
-                    worker.leases.pop(order[1].lease, None)
-        self.world.control.manager_died()
+            worker.lose_manager(rng.randrange(len(worker.inbox) + 1))

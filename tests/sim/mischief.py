@@ -15,9 +15,6 @@ from .scenario import draw_settings
 if TYPE_CHECKING:
     from .world import World
 
-NEEDS_A_HOST = ("host_lost", "restart")
-
-
 class Mischief:
     """One process that does something bad every now and then."""
 
@@ -49,6 +46,14 @@ class Mischief:
     def host_lost(self) -> None:
         if self.world.host.alive:
             self.world.replace_host()
+
+    def host_upgraded(self) -> None:
+        """The host executes itself anew: its connection breaks and comes back, its workers stay."""
+        if self.world.manager.attached:
+            self.world.manager.reconnect()
+
+    def measure(self) -> None:
+        self.world.host.measure()
 
     def strangers(self) -> None:
         """Somebody else uses a device, or stops using it."""

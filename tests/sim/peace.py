@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lazyd.core import events
+from lazyd.core import events, view
 
 from . import invariants
+from .host import MOST_GROWN
 from .scenario import FAMILY
-from .truth import FRESH_S, Stage, Violation
+from .truth import FRESH_S, Violation
 
 if TYPE_CHECKING:
     from .world import World
@@ -38,6 +39,7 @@ def check(world: World) -> None:
     idle_gets_cold(world)
     world.run_until(world.clock.now + LONGEST_PAUSE_S + LEAVING_S)
     idle_gets_cold(world)
+    nothing_lingers(world)
     residents_stand(world)
 
 
@@ -65,6 +67,18 @@ def idle_gets_cold(world: World) -> None:
             raise Violation("idle_gets_cold", f"{worker} is still there")
 
 
+def nothing_lingers(world: World) -> None:
+    """The ledger holds what the remaining workers hold, which may have grown a little; nobody has a lease or waits."""
+    core = world.manager.core
+    for device in view.devices(core):
+        really = world.booked(device.name)
+        if not really <= device.booked_bytes <= really * MOST_GROWN:
+            raise Violation("nothing_lingers", f"{device} at rest, and {really} are really booked")
+    for model in view.models(core, world.clock.now):
+        if model.leases or model.in_flight or model.waiting:
+            raise Violation("nothing_lingers", f"{model} at rest")
+
+
 def residents_stand(world: World) -> None:
     """Every resident that was not freed by name is loaded, or has no room beside what is kept."""
     told = world.manager.told
@@ -72,7 +86,7 @@ def residents_stand(world: World) -> None:
         if spec.tier != "resident" or spec.key in told.dismissed or spec.name == FAMILY:
             continue
         stands = any(
-            o.model == spec.key and o.stage is Stage.READY for w in world.workers.values() for o in w.objects.values()
+            o.model == spec.key and o.state == "ready" for w in world.workers.values() for o in w.objects.values()
         )
         need = spec.memory_bytes or 0
         pinned = sum(n.booked.get("ram", 0) for n in world.workers.values())

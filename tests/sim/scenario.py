@@ -65,7 +65,7 @@ class Profile:
 
 
 LOOKING_AWAY = {"unload": 2.0, "unload_all": 0.5, "unload_idle": 1.0, "pin": 1.0, "strange_release": 1.0}
-FAULTY = {"crash": 3.0, "strangers": 2.0, **LOOKING_AWAY}
+FAULTY = {"crash": 3.0, "strangers": 2.0, "measure": 1.0, **LOOKING_AWAY}
 LOADS_GO_WRONG = {"load_fails": 0.12, "load_sticks": 0.05, "load_kills": 0.06, "load_crawls": 0.1}
 
 PROFILES: tuple[Profile, ...] = (
@@ -105,7 +105,7 @@ PROFILES: tuple[Profile, ...] = (
         family=True,
         slow_message=0.03,
         mischief_every_s=5.0,
-        mischief={"host_lost": 2.0, "restart": 1.0, "crash": 1.0},
+        mischief={"host_lost": 2.0, "host_upgraded": 2.0, "restart": 1.0, "crash": 1.0},
     ),
     Profile(
         "configurations",
@@ -125,7 +125,7 @@ PROFILES: tuple[Profile, ...] = (
         slow_message=0.05,
         stops=0.3,
         mischief_every_s=2.5,
-        mischief={"restart": 1.5, "host_lost": 0.5, "configure": 1.0, "budget": 0.7, **FAULTY},
+        mischief={"restart": 1.5, "host_lost": 0.5, "host_upgraded": 0.5, "configure": 1.0, "budget": 0.7, **FAULTY},
         **LOADS_GO_WRONG,  # type: ignore[arg-type]
     ),
 )

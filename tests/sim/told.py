@@ -49,7 +49,7 @@ class Told:
         self.pinned: dict[str, bool] = {}
         self.resolved: dict[str, str | None] = {}
         self.dismissed: dict[str, bool] = {}
-        """Residents that were freed by name, and not asked for since."""
+        """Models that were freed by name or by force, and not asked for since."""
 
     def resolve(self, name: str) -> str | None:
         """The key of the model that a name means."""
@@ -124,7 +124,8 @@ class Told:
                 self.workers.pop(name, None)
             case events.Unload(request=number):
                 self.unloads[number] = event
-                self.dismissed.update((self.resolve(name) or name, True) for name in event.models)
+                named = event.models or (self.config.models if event.force else ())
+                self.dismissed.update((self.resolve(name) or name, True) for name in named)
             case events.Cancel(request=number):
                 self._unload_over(number)
             case events.DeviceSeen(name=name):

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import enum
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from .clock import Future, Process
+from lazyd.worker.admission import Lease
 
 if TYPE_CHECKING:
     from .worker import SimWorker
@@ -24,35 +23,9 @@ class Violation(AssertionError):
         self.detail = detail
 
 
-class Stage(enum.Enum):
-    """Where an object of a worker is in its life."""
-
-    LOADING = "loading"
-    READY = "ready"
-    DRAINING = "draining"
-    DRAINED = "drained"
-    UNLOADING = "unloading"
-
-
-@dataclass(slots=True, eq=False)
-class ObjectTruth:
-    """One loaded or loading model inside a worker."""
-
-    model: str
-    stage: Stage
-    since: float
-    load_s: float | None = None
-    last_used: float | None = None
-    in_flight: int = 0
-    drain: int = 0
-    drained_from: int = 0
-    """The order number of the drain: leases granted after it are newer than it."""
-    is_stuck: bool = False
-
-
 @dataclass(slots=True, eq=False)
 class LeaseTruth:
-    """A lease, from the order to grant it on. With a connection, it is the connection."""
+    """A lease, from the order to grant it on, whatever becomes of the order."""
 
     lease: str
     token: str
@@ -60,25 +33,36 @@ class LeaseTruth:
     worker: SimWorker
     holder: int
     granted: float
+    """When the core granted it."""
     hold_until: float
     parent: str | None
-    order: int = 0
-    """Counts what the worker was told, so that grants and drains can be compared."""
-    reached: bool = False
-    """The worker knows of it."""
+    known: Lease | None = None
+    """As the worker knows it, once the grant has reached it."""
     lost: bool = False
-    """The manager died while the grant was on its way."""
-    presented: bool = False
-    called: bool = False
+    """The grant never reaches the worker: their connection broke."""
     given_back: bool = False
-    ended: bool = False
-    in_flight: int = 0
-    received: float = 0.0
-    calls: list[tuple[Process, Future]] = field(default_factory=list)
+    """Its owner has released it, or has gone."""
 
-    def is_fresh(self, now: float) -> bool:
-        """Granted, not used yet, and not given up by its owner."""
-        return not (self.called or self.given_back or self.ended or self.lost) and now < self.granted + FRESH_S
+    @property
+    def in_flight(self) -> int:
+        return self.known.in_flight if self.known is not None and not self.worker.gone else 0
 
-    def is_held(self, now: float) -> bool:
-        return not (self.given_back or self.ended or self.lost) and now < self.hold_until
+    @property
+    def presented(self) -> bool:
+        return self.known is not None and self.known.connection is not None
+
+    @property
+    def is_over(self) -> bool:
+        """The worker knows it no more, or never will."""
+        if self.lost or self.worker.gone:
+            return True
+        return self.known is not None and self.lease not in self.worker.admission.leases
+
+    def is_protected(self, now: float) -> bool:
+        """Its model may not be taken away: a call is in flight, or it is fresh, or held."""
+        if self.in_flight:
+            return True
+        if self.given_back or self.is_over:
+            return False
+        called = self.known is not None and self.known.called
+        return now < self.hold_until or (not called and now < self.granted + FRESH_S)

@@ -1,9 +1,8 @@
-"""A simulated worker: it obeys the core's effects in order, and answers by its own state.
+"""A simulated worker: the rules are the real ones, the loads and calls are dice.
 
-Its rules are those of the real worker: a token serves one connection; before an unknown token
-is turned away the manager's channel is read dry; a drain that is not to wait is answered at
-once; one that waits lets in only nested calls and those of leases that are fresh or held, and
-is over when nothing is in flight, fresh or held; everything is one step.
+`lazyd.worker.admission` decides here as in a real worker process, so the two halves of the
+hand-shake are tried against each other. Around it this module does what `lazyd.worker.main`
+does: it obeys the orders of the manager as they come, and lets connections and calls come and go.
 """
 
 from __future__ import annotations
@@ -13,15 +12,29 @@ from typing import TYPE_CHECKING, Any
 
 from lazyd.core import effects, events
 from lazyd.core.spec import ModelSpec
+from lazyd.worker.admission import Action, Admission, Drop, Emptied, Lease, Object, Revoke, Tell
 
 from .channel import Channel
 from .clock import Future, Process, Script
-from .truth import FRESH_S, LeaseTruth, ObjectTruth, Stage
+from .truth import LeaseTruth
 
 if TYPE_CHECKING:
     from .world import World
 
-DRAINS = (Stage.DRAINING, Stage.DRAINED)
+CANCEL_S = 0.3
+"""A call that was cancelled may go on for so long."""
+
+
+class Connection:
+    """A client's connection to the data socket, from the moment at which its token was accepted."""
+
+    __slots__ = ("calls", "is_open", "known", "truth")
+
+    def __init__(self, truth: LeaseTruth, known: Lease) -> None:
+        self.truth = truth
+        self.known = known
+        self.is_open = True
+        self.calls: list[tuple[Process, Future]] = []
 
 
 class SimWorker:
@@ -34,287 +47,325 @@ class SimWorker:
         self.spec = spec
         self.memo = order.memo
         self.booked: dict[str, int] = world.booked_in(order.memo)
+        self.measured: dict[str, int] = {}
         self.pid = 0
         self.started = 0.0
         self.runs = False
+        """Its process serves clients."""
         self.gone = False
         self.ordered_to_stop = False
-        self.orders = 0
-        self.objects: dict[str, ObjectTruth] = {}
+        self.admission = Admission()
         self.leases: dict[str, LeaseTruth] = {}
-        """Granted by the core and not ended, whether the grant has reached the worker or not."""
-        self.by_token: dict[str, LeaseTruth] = {}
+        """Granted by the core, whether the grant has reached the worker or not."""
+        self.load_again: dict[str, bool] = {}
+        self.alarm: float | None = None
         self.inbox = Channel(world.clock, world.delay, self._obey)
         self.inbox.is_open = False
         self.outbox = Channel(world.clock, world.delay, world.manager.tell)
 
     def __repr__(self) -> str:
-        inside = " ".join(f"{o.model}={o.stage.value}/{o.in_flight}" for o in self.objects.values())
-        return f"<{self.id} {self.key} {'runs' if self.runs else 'gone' if self.gone else 'starts'} {inside}>"
+        state = "gone" if self.gone else "runs" if self.runs else "leaves" if self.pid else "starts"
+        inside = " ".join(f"{o.model}={o.shown}/{o.in_flight}" for o in self.objects.values())
+        return f"<{self.id} {self.key} {state} {inside}>"
+
+    @property
+    def objects(self) -> dict[str, Object]:
+        return self.admission.objects
 
     def say(self, event: events.Event) -> None:
         if self.world.manager.attached:
             self.outbox.send(event)
 
+    def protected_leases(self) -> list[LeaseTruth]:
+        now = self.world.clock.now
+        self.leases = {name: lease for name, lease in self.leases.items() if not lease.is_over}
+        return [lease for lease in self.leases.values() if lease.is_protected(now)]
+
     # What the manager orders.
 
-    def _obey(self, order: effects.Effect | tuple[effects.Grant, LeaseTruth]) -> None:
+    def _obey(self, order: effects.Effect | LeaseTruth) -> None:
         if self.gone:
             return
-        self.orders += 1
+        now = self.world.clock.now
         match order:
-            case (effects.Grant(), LeaseTruth() as granted):
-                self._grant(granted)
-            case effects.Withdraw(lease=name):
-                if (lease := self.leases.get(name)) is not None:
-                    self._end(lease)
-                    if (known := self.objects.get(lease.model)) is not None:
-                        self._perhaps_drained(known)
+            case LeaseTruth():
+                self._grant(order, now)
+            case effects.Withdraw(lease=lease):
+                self._act(self.admission.withdraw(lease))
             case effects.LoadObject(model=model):
                 self._load(model)
             case effects.UnloadObject(model=model):
-                self._unload(model)
+                self.unload(model)
             case effects.Drain(model=model, drain=number, finish=finish):
-                self._drain(self._object(model, order), number, finish)
+                self._must_have(model, order)
+                self._act(self.admission.drain(model, number, finish=finish, now=now))
             case effects.Resume(model=model):
-                self._resume(self._object(model, order))
+                self._must_have(model, order)
+                self.admission.resume(model)
+                self._act([])
             case _:
                 self.world.fail("names_what_exists", f"{self} was told {order}")
 
-    def _object(self, model: str, order: object) -> ObjectTruth:
+    def _must_have(self, model: str, order: effects.Effect) -> None:
         known = self.objects.get(model)
-        if known is None:
-            self.world.fail("names_what_exists", f"{self} has no {model}, and was told {order}")
-        return known
+        if self.pid and not self.runs:
+            return  # It leaves, which this manager may not know.
+        if known is None or known.state != "ready":
+            self.world.fail("names_what_exists", f"{self} was told {order}")
 
-    def _grant(self, lease: LeaseTruth) -> None:
-        known = self.objects.get(lease.model)
-        if known is None or known.stage not in (Stage.READY, *DRAINS):
-            self.world.fail("granted_is_valid", f"{lease.lease} on {lease.model} reached {self}")
-        if known.stage in DRAINS and lease.parent is None:
-            self.world.fail("granted_is_valid", f"{lease.lease} is not nested and reached a draining {self}")
-        lease.reached = True
-        lease.received = self.world.clock.now
-        lease.order = self.orders
-        self.by_token[lease.token] = lease
+    def _grant(self, truth: LeaseTruth, now: float) -> None:
+        truth.known = Lease(
+            id=truth.lease,
+            token=truth.token,
+            model=truth.model,
+            holder=truth.holder,
+            granted=now,
+            hold_until=truth.hold_until,
+            parent=truth.parent,
+        )
+        self.admission.grant(truth.known)
+        if truth.lease not in self.admission.leases and self.runs:
+            self.world.fail("granted_is_valid", f"{truth.lease} on {truth.model} reached {self}")
+        self._act([])
 
     def _load(self, model: str) -> None:
         known = self.objects.get(model)
-        if known is not None and known.stage is not Stage.UNLOADING:
+        if known is not None and known.state == "unloading":
+            self.load_again[model] = True
+        elif known is not None:
             self.world.fail("one_load", f"{self} was told to load {model} again")
-        fresh = self.objects[model] = ObjectTruth(model, Stage.LOADING, self.world.clock.now)
-        self.world.host.begin_load(self, fresh)
-
-    def _unload(self, model: str) -> None:
-        known = self.objects.get(model)
-        if known is None:  # its load failed while the order was on its way
-            self.say(events.ObjectUnloaded(worker=self.id, model=model))
-            return
-        self.cut_connections(known)
-        known.stage = Stage.UNLOADING
-        self.world.clock.after(self.world.release_s(self.key) / 4, self._unloaded, known)
-
-    def _unloaded(self, known: ObjectTruth) -> None:
-        if self.gone:
-            return
-        if self.objects.get(known.model) is known:
-            del self.objects[known.model]
-        self.say(events.ObjectUnloaded(worker=self.id, model=known.model))
-
-    def _drain(self, known: ObjectTruth, number: int, finish: bool) -> None:
-        if known.stage not in (Stage.READY, *DRAINS):
-            self.world.fail("names_what_exists", f"{self} was told to drain {known.model}")
-        known.drain = number
-        if known.stage is Stage.DRAINED:
-            self.say(events.Drained(worker=self.id, model=known.model, drain=number))
-        elif finish:
-            if known.stage is not Stage.DRAINING:
-                known.stage = Stage.DRAINING
-                known.drained_from = self.orders
-            self._perhaps_drained(known)
-        elif self._is_in_use(known):
-            self.say(events.StillBusy(worker=self.id, model=known.model, drain=number))
         else:
-            self._revoke_all(known)
+            self.admission.loading(model, self.world.clock.now)
+            self.world.host.begin_load(self, self.objects[model])
 
-    def _resume(self, known: ObjectTruth) -> None:
-        if known.stage in DRAINS:
-            known.stage = Stage.READY
-        elif known.stage is not Stage.READY:
-            self.world.fail("names_what_exists", f"{self} was told to resume {known.model}")
+    def unload(self, model: str) -> None:
+        known = self.objects.get(model)
+        self.load_again.pop(model, None)
+        if known is None:
+            self.say(events.ObjectUnloaded(worker=self.id, model=model))
+        elif known.state == "unloading":
+            self._cancel_calls(model)
+        elif known.state == "loading":
+            self.admission.unloading(model, self.world.clock.now)
+            self._close(known)
+        else:
+            actions = self.admission.unloading(model, self.world.clock.now)
+            self._cancel_calls(model)
+            self._act(actions)
 
-    # What the worker decides alone.
+    def _cancel_calls(self, model: str) -> None:
+        for lease in self.admission.objects[model].leases.values():
+            if lease.connection is not None:
+                self._cancel(lease.connection)
 
-    def _leases_of(self, known: ObjectTruth) -> list[LeaseTruth]:
-        return [lease for lease in self.leases.values() if lease.model == known.model and lease.reached]
+    def _close(self, known: Object) -> None:
+        self.world.clock.after(self.world.release_s(self.key) / 4, self._closed, known)
 
-    def _is_protected(self, lease: LeaseTruth) -> bool:
-        return self._protected_until(lease) > self.world.clock.now
-
-    @staticmethod
-    def _protected_until(lease: LeaseTruth) -> float:
-        return lease.hold_until if lease.called else max(lease.hold_until, lease.received + FRESH_S)
-
-    def _is_in_use(self, known: ObjectTruth) -> bool:
-        return known.in_flight > 0 or any(self._is_protected(lease) for lease in self._leases_of(known))
-
-    def _perhaps_drained(self, known: ObjectTruth) -> None:
-        """A drain that waits is over when nothing is in flight, fresh or held; time alone may bring that about."""
-        if known.stage is not Stage.DRAINING or self.gone or self.objects.get(known.model) is not known:
+    def _closed(self, known: Object) -> None:
+        if self.gone or self.objects.get(known.model) is not known:
             return
-        if not self._is_in_use(known):
-            self._revoke_all(known)
-        elif not known.in_flight:
-            until = min(self._protected_until(lease) for lease in self._leases_of(known) if self._is_protected(lease))
-            self.world.clock.at(until, self._perhaps_drained, known)
+        self.forget(known.model, events.ObjectUnloaded(worker=self.id, model=known.model))
 
-    def _revoke_all(self, known: ObjectTruth) -> None:
-        now = self.world.clock.now
-        for lease in self._leases_of(known):
-            if (lease.is_fresh(now) or lease.is_held(now)) and not self.world.may_end_calls(self, known.model):
-                self.world.fail("busy_is_protected", f"{lease.lease} of {known.model} is fresh or held, and is revoked")
-            was_connected = lease.presented
-            self._end(lease)
-            if was_connected and self.world.tells_of_revoked:
-                self.say(events.LeaseClosed(worker=self.id, lease=lease.lease))
-        known.stage = Stage.DRAINED
-        self.say(events.Drained(worker=self.id, model=known.model, drain=known.drain))
+    def forget(self, model: str, news: events.Event) -> None:
+        """The object is no more; perhaps it is wanted again already."""
+        self.admission.gone(model)
+        self.say(news)
+        if self.load_again.pop(model, False):
+            self._load(model)
 
-    def cut_connections(self, known: ObjectTruth) -> None:
-        for lease in self._leases_of(known):
-            self._end(lease)
+    # What the rules want done.
 
-    def _end(self, lease: LeaseTruth) -> None:
-        """The lease is over at the worker; calls under it end with an end of file."""
-        lease.ended = True
-        self.leases.pop(lease.lease, None)
-        self.by_token.pop(lease.token, None)
-        self._end_calls(lease)
+    def _act(self, actions: list[Action]) -> None:
+        for action in actions:
+            if isinstance(action, Tell):
+                self.say(self._event(action.message))
+            elif isinstance(action, Revoke):
+                self._revoke(action.connection)
+            elif isinstance(action, Drop):
+                self._disconnect(action.connection)
+            elif isinstance(action, Emptied):
+                self._close(self.objects[action.model])
+        self._set_alarm()
 
-    def _end_calls(self, lease: LeaseTruth) -> None:
-        calls, lease.calls = lease.calls, []
-        known = self.objects.get(lease.model)
+    def _event(self, message: dict[str, Any]) -> events.Event:
+        match message["is"]:
+            case "presented":
+                return events.LeasePresented(worker=self.id, lease=message["lease"])
+            case "closed":
+                return events.LeaseClosed(worker=self.id, lease=message["lease"])
+            case "busy":
+                return events.LeaseBusy(worker=self.id, lease=message["lease"])
+            case "idle":
+                return events.LeaseIdle(worker=self.id, lease=message["lease"])
+            case "drained":
+                return events.Drained(worker=self.id, model=message["model"], drain=message["drain"])
+            case "still_busy":
+                return events.StillBusy(worker=self.id, model=message["model"], drain=message["drain"])
+        raise ValueError(message)
+
+    def _revoke(self, connection: Connection) -> None:
+        """The rules have ended this lease. If its owner had a right to it, they were wrong."""
+        truth, now = connection.truth, self.world.clock.now
+        connection.is_open = False
+        fresh_or_held = not truth.given_back and (
+            now < truth.hold_until or (not connection.known.called and now < truth.granted + 5.0)
+        )
+        if (connection.calls or fresh_or_held) and not self.world.may_end_calls(self, truth.model):
+            self.world.fail("busy_is_protected", f"{truth.lease} of {truth.model} is fresh or held, and is revoked")
+
+    def _disconnect(self, connection: Connection) -> None:
+        """The connection ends, from either side; calls under way are cancelled."""
+        if not connection.is_open:
+            return
+        connection.is_open = False
+        self._cancel(connection)
+        self._act(self.admission.closed(connection.known, self.world.clock.now))
+
+    def _cancel(self, connection: Connection) -> None:
+        """Calls are told to end, and do so some time later."""
+        calls, connection.calls = connection.calls, []
         for process, future in calls:
             process.kill()
             future.set("end of file")
-            if known is not None:
-                known.in_flight -= 1
-        lease.in_flight = 0
+            self.world.clock.after(self.world.rng.uniform(0.0, CANCEL_S), self._call_is_over, connection, False)
+
+    def _call_is_over(self, connection: Connection, ok: bool) -> None:
+        if not self.gone:
+            self._act(self.admission.end(connection.known, self.world.clock.now, ok=ok))
+
+    def _set_alarm(self) -> None:
+        when = self.admission.next_deadline()
+        if when != self.alarm:
+            self.alarm = when
+            if when is not None:
+                self.world.clock.at(when, self._tick, when)
+
+    def _tick(self, when: float) -> None:
+        if when == self.alarm and not self.gone:
+            self.alarm = None
+            self._act(self.admission.tick(self.world.clock.now))
 
     # What clients do on the data socket.
 
-    def present(self, token: str) -> LeaseTruth | None:
+    def connect(self, token: str) -> Connection | None:
         """A connection shows its token. None: turned away."""
         if not self.runs:
             return None
-        if token not in self.by_token:
+        if all(lease.token != token for lease in self.admission.leases.values()):
             self.inbox.read_dry()
-        lease = self.by_token.get(token)
-        if lease is None or lease.presented:
+        truth = next((lease for lease in self.leases.values() if lease.token == token), None)
+        if truth is None or truth.known is None:
             return None
-        lease.presented = True
-        self.say(events.LeasePresented(worker=self.id, lease=lease.lease))
-        return lease
+        connection = Connection(truth, truth.known)
+        lease, actions = self.admission.present(token, connection)
+        self._act(actions)
+        return connection if lease is not None else None
 
-    def call(self, lease: LeaseTruth, script: Script) -> Future:
+    def call(self, connection: Connection, script: Script) -> Future:
         """A call on a connection. Its future says how it ended: done, revoked, or end of file."""
         future = Future(self.world.clock)
-        known = self.objects.get(lease.model)
-        if lease.ended or not self.runs or known is None:
+        if not (connection.is_open and self.runs):
             future.set("end of file")
             return future
-        is_nested = lease.parent is not None and lease.order > known.drained_from
-        may_enter = known.stage is Stage.DRAINING and (is_nested or self._is_protected(lease))
-        if known.stage in DRAINS and not may_enter:
+        admitted, actions = self.admission.begin(connection.known, self.world.clock.now)
+        self._act(actions)
+        if not admitted:
             future.set("revoked")
             return future
-        lease.called = True
-        known.in_flight += 1
-        lease.in_flight += 1
-        known.last_used = self.world.clock.now
-        if lease.in_flight == 1:
-            self.say(events.LeaseBusy(worker=self.id, lease=lease.lease))
-        process = Process(self.world.clock, script, lambda _: self._call_ends(lease, process, future))
-        lease.calls.append((process, future))
+        process = Process(self.world.clock, script, lambda _: self._call_ends(connection, process, future))
+        connection.calls.append((process, future))
         return future
 
-    def _call_ends(self, lease: LeaseTruth, process: Process, future: Future) -> None:
-        lease.calls.remove((process, future))
-        lease.in_flight -= 1
+    def _call_ends(self, connection: Connection, process: Process, future: Future) -> None:
+        connection.calls.remove((process, future))
         future.set("done")
-        known = self.objects[lease.model]
-        known.in_flight -= 1
-        known.last_used = self.world.clock.now
-        if lease.in_flight == 0 and not lease.ended:
-            self.say(events.LeaseIdle(worker=self.id, lease=lease.lease))
-        self._perhaps_drained(known)
+        self._call_is_over(connection, True)
 
-    def close(self, lease: LeaseTruth) -> None:
+    def hang_up(self, connection: Connection) -> None:
         """The client closes its connection, perhaps in the middle of a call."""
-        if lease.ended or not self.runs:
-            return
-        was_busy = lease.in_flight > 0
-        self._end(lease)
-        if was_busy:
-            self.say(events.LeaseIdle(worker=self.id, lease=lease.lease))
-        self.say(events.LeaseClosed(worker=self.id, lease=lease.lease))
-        if (known := self.objects.get(lease.model)) is not None:
-            self._perhaps_drained(known)
+        connection.truth.given_back = True
+        if not self.gone:
+            self._disconnect(connection)
 
-    # How it begins and ends.
+    # How it begins, changes managers and ends.
 
     def run(self) -> None:
         self.runs = True
         self.started = self.world.clock.now
         self.inbox.open()
 
-    def die(self) -> None:
-        """The process is gone, and with it every connection."""
-        self.runs = False
-        self.gone = True
-        for lease in list(self.leases.values()):
-            self._end(lease)
-        self.objects.clear()
-        self.inbox.cut(0)
+    def lose_manager(self, keep: int) -> None:
+        """The manager's connection breaks. Some of what it had written still gets through."""
+        for order in self.inbox.cut(keep):
+            if isinstance(order, LeaseTruth):
+                order.lost = True
+        self.outbox.cut(0)
+        self.admission.manager_lost(self.world.clock.now)
+        self._set_alarm()
 
-    def report(self) -> events.WorkerReport:
-        stages = {Stage.LOADING: "loading", Stage.READY: "ready", Stage.DRAINING: "draining", Stage.DRAINED: "draining"}
+    def find_manager(self) -> events.WorkerReport:
+        """A new connection; the first thing on it is this report."""
+        self.admission.manager_found()
+        self._set_alarm()
+        report = self.admission.report()
         return events.WorkerReport(
             worker=self.id,
             pid=self.pid,
             started=self.started,
             endpoint=f"/run/lazyd/host/w/{self.id}.sock",
             memo=self.memo,
-            objects=tuple(
-                events.ObjectReport(
-                    model=o.model, state=stages[o.stage], since=o.since, load_s=o.load_s, last_used=o.last_used
-                )
-                for o in self.objects.values()
-                if o.stage in stages
-            ),
-            leases=tuple(
-                events.LeaseReport(
-                    lease=lease.lease,
-                    token=lease.token,
-                    model=lease.model,
-                    holder=lease.holder,
-                    granted=lease.received,
-                    presented=lease.presented,
-                    called=lease.called,
-                    in_flight=lease.in_flight,
-                    hold_until=lease.hold_until,
-                    parent=lease.parent,
-                )
-                for lease in self.leases.values()
-                if lease.reached
-            ),
+            objects=tuple(_object_report(known) for known in report["objects"]),
+            leases=tuple(_lease_report(known) for known in report["leases"]),
+            measured_bytes=self.measured,
         )
 
-    def later(self, delay_s: float, known: ObjectTruth, act: Callable[..., None], *args: Any) -> None:
+    def leave(self) -> None:
+        """The host asks it to end: nobody is let in any more, calls are cancelled, objects close."""
+        self.runs = False
+        for model in list(self.objects):
+            self.unload(model)
+
+    def die(self) -> None:
+        """The process is gone, and with it every connection."""
+        self.runs = False
+        self.gone = True
+        for lease in list(self.admission.leases.values()):
+            if lease.connection is not None:
+                lease.connection.is_open = False
+                self._cancel(lease.connection)
+        self.objects.clear()
+        self.inbox.cut(0)
+
+    def later(self, delay_s: float, known: Object, act: Callable[..., None], *args: Any) -> None:
         """Does something about an object later, if it is still there and loading."""
 
         def happen() -> None:
-            if not self.gone and self.objects.get(known.model) is known and known.stage is Stage.LOADING:
+            if not self.gone and self.objects.get(known.model) is known and known.state == "loading":
                 act(self, known, *args)
 
         self.world.clock.after(delay_s, happen)
+
+
+def _object_report(known: dict[str, Any]) -> events.ObjectReport:
+    return events.ObjectReport(
+        model=known["model"],
+        state=known["state"],
+        since=known["since"],
+        load_s=known["loadS"],
+        last_used=known["lastUsed"],
+    )
+
+
+def _lease_report(known: dict[str, Any]) -> events.LeaseReport:
+    return events.LeaseReport(
+        lease=known["lease"],
+        token=known["token"],
+        model=known["model"],
+        holder=known["holder"],
+        granted=known["granted"],
+        presented=known["presented"],
+        called=known["called"],
+        in_flight=known["inFlight"],
+        hold_until=known["holdUntil"],
+        parent=known["parent"],
+    )

@@ -32,8 +32,6 @@ class World:
         self.rng = rng
         self.clock = Clock(START)
         self.faults = True
-        self.tells_of_revoked = rng.random() < 0.5
-        """Whether workers tell of each connection that they close after a drain, or of the drain alone."""
         self.config: Config = scenario.config
         self.saved_pins: frozenset[str] = frozenset()
         self.foreign = dict.fromkeys(scenario.devices, 0)
