@@ -27,16 +27,17 @@ from ..errors import (
 )
 from ..wire.values import from_json
 from .answer import Answer, Piece
-from .lines import Key, Lines
 from .reconnect import pauses
-from .requests import Request, Requests, unavailable
+from .requests import Request, unavailable
 from .steps import Dial, Dropped, Late, Pause, Wait
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
     from .dataline import Call
+    from .lines import Key, Lines
     from .packed import PackedCall
+    from .requests import Requests
     from .steps import Line, Steps
 
 MAX_TRIES = 8
@@ -78,7 +79,7 @@ class Running:
 
     @property
     def key(self) -> Key:
-        return Key(self.model, self.wanted.parent)
+        return self.model, self.wanted.parent
 
     def left_s(self) -> float | None:
         return None if self.deadline is None else max(0.0, self.deadline - time.monotonic())
@@ -97,9 +98,8 @@ class Calling:
         self._requests = requests
         self._lines = lines
 
-    def answer(self, wanted: Wanted) -> Steps[Answer]:
+    def answer(self, running: Running) -> Steps[Answer]:
         """A call with one result."""
-        running = Running(wanted)
         try:
             piece = yield from self.begin(running)
         finally:

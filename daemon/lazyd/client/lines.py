@@ -7,17 +7,15 @@ call. A connection obtained under a parent lease serves calls under that parent 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from typing import Optional
+
     from .steps import Line
 
-
-class Key(NamedTuple):
-    """Whom a connection serves."""
-
-    model: str
-    parent: str | None
+    Key = tuple[str, Optional[str]]
+    """Whom a connection serves: a model's name, and the parent lease of its callers."""
 
 
 class Lines:
@@ -28,7 +26,7 @@ class Lines:
         self._open: set[Line] = set()
 
     def __repr__(self) -> str:
-        return f"<Lines for {sorted(key.model for key in self._kept)}, {len(self._open)} open>"
+        return f"<Lines for {sorted(model for model, _ in self._kept)}, {len(self._open)} open>"
 
     def kept(self, key: Key) -> Line | None:
         """The connection that a call for `key` goes to."""
@@ -44,9 +42,10 @@ class Lines:
         Connections of other parents are over with their parent's call: they go when they are idle.
         """
         self._kept.setdefault(key, line)
-        if key.parent is not None:
-            for other, past in list(self._kept.items()):
-                if other.model == key.model and other.parent not in (None, key.parent):
+        model, parent = key
+        if parent is not None:
+            for (other, past_parent), past in list(self._kept.items()):
+                if other == model and past_parent not in (None, parent):
                     self.retire(past)
                     self.settle(past)
 

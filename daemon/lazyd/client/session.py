@@ -6,20 +6,20 @@ asyncio client in the caller's task.
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
 from ..errors import ModelNotFound, NoSuchLease
 from ..places import client_socket
-from .calling import Calling, Wanted
 from .context import parent_lease
 from .lines import Lines
-from .packed import pack_call
 from .requests import Request, Requests
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from . import replies
+    from .calling import Calling, Running
     from .steps import Steps
 
 
@@ -29,7 +29,6 @@ class Session:
     def __init__(self, socket: str | None = None) -> None:
         self.requests = Requests(client_socket(socket))
         self.lines = Lines()
-        self.calling = Calling(self.requests, self.lines)
 
     def __repr__(self) -> str:
         return f"<Session {self.requests!r} {self.lines!r}>"
@@ -37,6 +36,13 @@ class Session:
     def close(self) -> None:
         self.requests.close()
         self.lines.close()
+
+    @cached_property
+    def calling(self) -> Calling:
+        """The rules for calls; a command that only looks never pays for importing them."""
+        from .calling import Calling
+
+        return Calling(self.requests, self.lines)
 
     # Looking.
 
@@ -134,18 +140,22 @@ class Session:
     # Calls.
 
     @staticmethod
-    def wanted(
+    def running(
         model: str,
         method: str,
         args: Sequence[Any],
-        kwargs: Mapping[str, Any],
+        kwargs: Mapping[str, Any] | None,
         *,
         stream: bool,
         timeout: float | None,
         idempotent: Collection[str],
-    ) -> Wanted:
-        """A call for `calling`. Raises `NotSendable` before anything is loaded for it."""
-        return Wanted(pack_call(model, method, args, kwargs, stream=stream), timeout, parent_lease(), idempotent)
+    ) -> Running:
+        """A call for `calling`; its time runs. Raises `NotSendable` before anything is loaded for it."""
+        from .calling import Running, Wanted
+        from .packed import pack_call
+
+        packed = pack_call(model, method, args, kwargs or {}, stream=stream)
+        return Running(Wanted(packed, timeout, parent_lease(), idempotent))
 
     def _ask(self, method: str, **parameters: Any) -> Steps[dict[str, Any]]:
         return (yield from self.requests.ask(Request(method, parameters)))

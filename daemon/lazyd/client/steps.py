@@ -8,13 +8,50 @@ set of rules and they are tested without either.
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, Union
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
+    from collections.abc import Generator
+    from typing import Any, Protocol, TypeVar, Union
+
     from .answer import Piece
     from .dataline import Call
     from .packed import PackedCall
+
+    class Control(Protocol):
+        """One connection to the control socket."""
+
+        def stale(self) -> bool:
+            """The other side has closed it, or says what nobody asked."""
+
+        def close(self) -> None:
+            """Ends it, and with it the request under way."""
+
+    class Line(Protocol):
+        """One open connection to a worker's data socket."""
+
+        @property
+        def lease(self) -> str: ...
+
+        def begin(self, packed: PackedCall) -> Call:
+            """Starts a call without waiting. Raises `Dropped` if the line has ended."""
+
+        def take(self, call: Call) -> Piece:
+            """What has arrived for the call. Raises its error."""
+
+        def cancel(self, call: Call) -> None:
+            """Nobody wants the call's answer any more. Does nothing for one that is over."""
+
+        def close(self) -> None:
+            """Ends the connection, and with it the lease and every call."""
+
+        def close_if_idle(self) -> bool:
+            """Ends the connection if nobody waits for anything on it, in one step; whether it has ended."""
+
+    T = TypeVar("T")
+    Step = Union["Connect", "Talk", "Dial", "Wait", "Pause"]
+    Steps = Generator[Step, Any, T]
+    """A rule at work; returns a T."""
 
 
 class Dropped(Exception):
@@ -28,38 +65,6 @@ class Dropped(Exception):
 
 class Late(Exception):
     """The deadline of a step has passed."""
-
-
-class Control(Protocol):
-    """One connection to the control socket."""
-
-    def stale(self) -> bool:
-        """The other side has closed it, or says what nobody asked."""
-
-    def close(self) -> None:
-        """Ends it, and with it the request under way."""
-
-
-class Line(Protocol):
-    """One open connection to a worker's data socket."""
-
-    @property
-    def lease(self) -> str: ...
-
-    def begin(self, packed: PackedCall) -> Call:
-        """Starts a call without waiting. Raises `Dropped` if the line has ended."""
-
-    def take(self, call: Call) -> Piece:
-        """What has arrived for the call. Raises its error."""
-
-    def cancel(self, call: Call) -> None:
-        """Nobody wants the call's answer any more. Does nothing for one that is over."""
-
-    def close(self) -> None:
-        """Ends the connection, and with it the lease and every call."""
-
-    def close_if_idle(self) -> bool:
-        """Ends the connection if nobody waits for anything on it, in one step; whether it has ended."""
 
 
 class Connect(NamedTuple):
@@ -97,10 +102,3 @@ class Pause(NamedTuple):
     """Let time pass."""
 
     seconds: float
-
-
-Step = Union[Connect, Talk, Dial, Wait, Pause]
-
-T = TypeVar("T")
-Steps = Generator[Step, Any, T]
-"""A rule at work; returns a T."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal, cast, overload
 
-from ..calling import Running
 from ..session import Session
 from .driver import Driver
 from .proxy import AsyncModel
@@ -101,10 +100,10 @@ class AsyncClient:
         idempotent: Collection[str] = (),
     ) -> Answer:
         """One call with one result."""
-        wanted = self._session.wanted(
-            model, method, args, kwargs or {}, stream=False, timeout=timeout, idempotent=idempotent
+        running = self._session.running(
+            model, method, args, kwargs, stream=False, timeout=timeout, idempotent=idempotent
         )
-        return await self._driver.run(self._session.calling.answer(wanted))
+        return await self._driver.run(self._session.calling.answer(running))
 
     async def pieces(
         self,
@@ -118,8 +117,8 @@ class AsyncClient:
     ) -> AsyncIterator[Any]:
         """One call, its result in pieces. It begins with the first piece that is asked for."""
         calling = self._session.calling
-        running = Running(
-            self._session.wanted(model, method, args, kwargs or {}, stream=True, timeout=timeout, idempotent=idempotent)
+        running = self._session.running(
+            model, method, args, kwargs, stream=True, timeout=timeout, idempotent=idempotent
         )
         try:
             piece = await self._driver.run(calling.begin(running))

@@ -6,7 +6,6 @@ import os
 import weakref
 from typing import TYPE_CHECKING, Any, Literal, cast, overload
 
-from ..calling import Running
 from ..session import Session
 from .driver import Driver
 from .proxy import Model
@@ -104,10 +103,10 @@ class Client:
         idempotent: Collection[str] = (),
     ) -> Answer:
         """One call with one result."""
-        wanted = self._session.wanted(
-            model, method, args, kwargs or {}, stream=False, timeout=timeout, idempotent=idempotent
+        running = self._session.running(
+            model, method, args, kwargs, stream=False, timeout=timeout, idempotent=idempotent
         )
-        return self._driver.run(self._session.calling.answer(wanted))
+        return self._driver.run(self._session.calling.answer(running))
 
     def pieces(
         self,
@@ -121,8 +120,8 @@ class Client:
     ) -> Iterator[Any]:
         """One call, its result in pieces. It begins with the first piece that is asked for."""
         calling = self._session.calling
-        running = Running(
-            self._session.wanted(model, method, args, kwargs or {}, stream=True, timeout=timeout, idempotent=idempotent)
+        running = self._session.running(
+            model, method, args, kwargs, stream=True, timeout=timeout, idempotent=idempotent
         )
         try:
             piece = self._driver.run(calling.begin(running))
