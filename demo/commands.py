@@ -100,7 +100,8 @@ def together(stage: Stage, count: int, *words: str) -> tuple[list[str], float]:
     Raises:
         Failed: one did not exit 0.
     """
-    screen.command("lazyctl", *words, f"× {count}")
+    for _ in range(count):
+        screen.command("lazyctl", *words, "&")
     began = time.monotonic()
     with contextlib.ExitStack() as stack:
         processes = [stack.enter_context(lazyctl(stage, *words)) for _ in range(count)]

@@ -88,6 +88,18 @@ class Stage:
             time.sleep(0.001)
         return time.monotonic() - began
 
+    def wait_until_running(self) -> None:
+        """Waits until the manager has found its host and what runs there.
+
+        Raises:
+            Failed: it did not within `START_LIMIT_S`.
+        """
+        give_up = time.monotonic() + START_LIMIT_S
+        while (state := self.ask("Status")["daemon"]["state"]) != "running":
+            if time.monotonic() > give_up:
+                raise Failed(f"lazyd is still {state} after {START_LIMIT_S:.0f} s:\n{self.log_tail()}")
+            time.sleep(0.005)
+
     def answers(self) -> bool:
         """Whether the manager answers `Status`."""
         try:
@@ -142,6 +154,12 @@ class Stage:
         except (OSError, ValueError):
             return None
 
+    def own_bytes(self) -> int:
+        """What manager, host and zygotes hold together; memory that several share is counted once."""
+        pids = [self.manager.pid] if self.manager is not None else []
+        host = self.host_pid()
+        return sum(proportional_bytes(pid) for pid in (*pids, *([host, *children(host)] if host else [])))
+
     def log_tail(self, lines: int = 15) -> str:
         with contextlib.suppress(OSError):
             return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
@@ -163,6 +181,23 @@ def exchange(connection: socket.socket, method: str, parameters: dict[str, Any])
         raise Failed(f"{method}: {reply['error']} {reply.get('parameters')}")
     parameters_out: dict[str, Any] = reply.get("parameters") or {}
     return parameters_out
+
+
+def children(pid: int) -> list[int]:
+    """The processes that this one has started, as far as they still run."""
+    try:
+        return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except OSError:
+        return []
+
+
+def proportional_bytes(pid: int) -> int:
+    """The process's part of memory: what it shares with others is divided among them. 0: it is gone."""
+    with contextlib.suppress(OSError):
+        for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+            if line.startswith("Pss:"):
+                return int(line.split()[1]) * 1024
+    return 0
 
 
 def is_ours(pid: int, runtime_dir: Path) -> bool:
