@@ -75,7 +75,7 @@ def consider(world: World, model: Model, line: Line) -> None:
             drop_plan(world, model)
             lives.begin(world, model, booking)
             return
-    if is_under_way(world, model):
+    if model.key in world.plans:
         return
     for booking, free in zip(choices, room, strict=True):
         if covers(free, booking):
@@ -168,9 +168,13 @@ def carry_out(world: World, plan: Plan) -> None:
 
 
 def advance(world: World, plan: Plan) -> None:
-    """Commits a plan whose victims have all drained; drops one that has lost a victim or its use."""
+    """Commits a plan whose victims have all drained; drops one that has lost a victim or its use.
+
+    One whose victims have all gone has done what it could: what they freed is the first's in the
+    line, or a plan and an older waiter would each keep it from the other.
+    """
     if plan.committed:
-        if all(victim.state is not State.UNLOADING for victim in plan.victims) and not is_wanted(world, plan.model):
+        if all(victim.state is not State.UNLOADING for victim in plan.victims):
             drop_plan(world, plan.model)
         return
     if not is_wanted(world, plan.model) or not all(still_goes(victim, plan) for victim in plan.victims):
@@ -197,17 +201,6 @@ def still_goes(victim: Instance, plan: Plan) -> bool:
 
 def is_wanted(world: World, model: Model) -> bool:
     return model.key in world.wanting
-
-
-def is_under_way(world: World, model: Model) -> bool:
-    """Its plan still waits for victims. One whose victims have all gone has done what it could."""
-    plan = world.plans.get(model.key)
-    if plan is None:
-        return False
-    if plan.committed and all(victim.state is not State.UNLOADING for victim in plan.victims):
-        drop_plan(world, model)
-        return False
-    return True
 
 
 def drop_plan(world: World, model: Model) -> None:
