@@ -44,7 +44,8 @@ class Actor:
     def bytes(self, n): return b"x" * n
 
 def actor(*member, gate=None, **options):
-    """Loads at once, or when the file `gate` is there."""
+    """Loads at once, or when the file `gate` is there; it says that it waits by a file beside it."""
+    if gate is not None: open(gate + ".waiting", "w").close()
     while gate is not None and not os.path.exists(gate): time.sleep(0.01)
     return Actor(*member, **options)
 
@@ -171,7 +172,7 @@ class DataLine:
 
 
 class Daemon:
-    """One lazyd in a directory of its own. Only processes that it started are ever ended."""
+    """One lazyd in a directory of its own. Only processes that name this directory are ever ended."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -181,7 +182,6 @@ class Daemon:
         self.socket = str(root / "control.sock")
         self.log = root / "lazyd.log"
         self.process: subprocess.Popen[bytes] | None = None
-        self._hosts: set[int] = set()
         self._clients: list[Client] = []
         (root / "actors.py").write_text(ACTORS)
 
@@ -264,17 +264,21 @@ class Daemon:
         found: dict[str, Any] = self.until(lambda: (m := self.model(name))["state"] == state and m)
         return found
 
+    def until_it_loads(self, name: str, gate: Path) -> int:
+        """Waits until the worker of a model with a gate stands before it. Its pid."""
+        self.until(lambda: gate.with_name(gate.name + ".waiting").exists())
+        pid: int = self.until(lambda: self.model(name)["workers"][0]["pid"])
+        return pid
+
     def kill(self) -> None:
         """SIGKILL to the manager; host and workers stay."""
         assert self.process is not None
-        self.remember_host()
         self.process.kill()
         self.process.wait()
 
     def signal(self, number: int) -> int:
         """Sends a signal to the manager and waits for its end."""
         assert self.process is not None
-        self.remember_host()
         self.process.send_signal(number)
         return self.process.wait(LIMIT_S)
 
@@ -282,11 +286,6 @@ class Daemon:
         with contextlib.suppress(OSError, ValueError):
             return int((self.runtime / "host" / "host.pid").read_text())
         return None
-
-    def remember_host(self) -> None:
-        host = self.host_pid()
-        if host is not None:
-            self._hosts.add(host)
 
     def log_text(self) -> str:
         return self.log.read_text(errors="replace") if self.log.exists() else ""
@@ -306,7 +305,6 @@ class Daemon:
     def clean_up(self) -> None:
         for client in self._clients:
             client.close()
-        self.remember_host()
         if self.process is not None and self.process.poll() is None:
             self.process.send_signal(signal.SIGINT)
             try:
@@ -317,10 +315,9 @@ class Daemon:
             except subprocess.TimeoutExpired:
                 self.process.kill()
                 self.process.wait()
-        for host in self._hosts:
-            with contextlib.suppress(OSError):
-                if str(self.runtime).encode() in Path(f"/proc/{host}/cmdline").read_bytes():
-                    os.kill(host, signal.SIGKILL)  # its workers die with it
+        for pid in self.processes():  # a host whose manager was killed
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         shutil.rmtree(self.root, ignore_errors=True)
 
 

@@ -53,8 +53,7 @@ def test_a_load_goes_on_without_a_manager_and_is_adopted(daemon: Daemon) -> None
     daemon.configure(f'@slow options.gate="{gate}"')
     with daemon.start() as client:
         client.send("Load", {"model": "slow"})
-        daemon.until_state("slow", "loading")
-        pid = daemon.until(lambda: daemon.model("slow")["workers"][0]["pid"])
+        pid = daemon.until_it_loads("slow", gate)
         daemon.kill()
     with daemon.start() as again:
         assert daemon.model("slow")["state"] == "loading"
@@ -70,7 +69,7 @@ def test_a_load_that_ended_without_a_manager_is_ready_for_the_next(daemon: Daemo
     daemon.configure(f'@slow options.gate="{gate}"')
     with daemon.start() as client:
         client.send("Load", {"model": "slow"})
-        daemon.until_state("slow", "loading")
+        daemon.until_it_loads("slow", gate)
         daemon.kill()
     gate.touch()
     daemon.start().close()
@@ -151,7 +150,7 @@ def test_a_client_that_waits_for_a_load_when_the_manager_dies_gets_its_answer_by
     daemon.configure(f'@slow options.gate="{gate}"')
     with daemon.start() as client:
         client.send("Get", {"model": "slow"})
-        daemon.until_state("slow", "loading")
+        daemon.until_it_loads("slow", gate)
         daemon.kill()
         with pytest.raises(OSError):
             client.receive()
