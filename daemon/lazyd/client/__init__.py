@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from .answer import Answer
     from .blocking.client import Client, connect
 
-__all__ = ["Answer", "AsyncClient", "Client", "connect", "connect_async"]
+__all__ = ["Answer", "AsyncClient", "Client", "connect", "connect_async", "import_all"]
 
 _HOMES = {
     "Answer": "answer",
@@ -28,6 +28,21 @@ _HOMES = {
     "connect": "blocking.client",
     "connect_async": "aio.client",
 }
+
+_LATE = ("blocking.client", "blocking.line", "calling", "context", "packed")
+"""What is imported when it is first needed; together with what these import, it is all of the blocking client."""
+
+
+def import_all() -> None:
+    """Imports the whole blocking client now, for a process that lives longer than these files may.
+
+    A worker does so: after an upgrade on disk, what it imports later would be of another version.
+    """
+    from importlib import import_module
+
+    for name in _LATE:
+        import_module(f"{__name__}.{name}")
+
 
 if not TYPE_CHECKING:  # else a misspelt name would pass for one of ours
 

@@ -74,8 +74,8 @@ class Call:
         if isinstance(item, Exception):
             raise item
         head, buffers = item
-        # The last frame of a stream brings a piece or, where the worker could not know, just says that it is the last.
-        return Piece(unpack(head.get("result"), buffers), more=bool(head.get("more")), empty="result" not in head)
+        # The last frame of a stream brings a piece or, where the worker learned too late that it was the last, ``end``.
+        return Piece(unpack(head.get("result"), buffers), more=bool(head.get("more")), empty=bool(head.get("end")))
 
 
 class DataLine:

@@ -64,8 +64,13 @@ class Reconnect:
     def __repr__(self) -> str:
         return f"<Reconnect {self.contact.value}>"
 
-    def made(self) -> None:
-        """A first connection stands, or the daemon has answered."""
+    def connected(self) -> None:
+        """A connection stands. Whether somebody is behind it, only an answer tells."""
+        if self.contact is Contact.NEVER:
+            self.contact = Contact.MADE
+
+    def answered(self) -> None:
+        """The daemon is there."""
         self.contact = Contact.MADE
 
     def lost(self, now: float) -> None:

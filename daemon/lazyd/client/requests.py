@@ -88,7 +88,7 @@ class Requests:
             self._keep((yield Connect(None)))
         except OSError as error:
             raise unavailable(self.socket, error) from None
-        self.reconnect.made()
+        self.reconnect.connected()
 
     def ask(self, request: Request, on_reply: Callable[[Reply], object] | None = None) -> Steps[Reply]:
         """Carries out a request, repeating it if that is safe. Returns the parameters of the last reply.
@@ -119,6 +119,7 @@ class Requests:
             try:
                 if control is None:
                     control = yield Connect(request.deadline)
+                    self.reconnect.connected()
                 reply = yield from self._talk(control, request, request.message())
             except Dropped as dropped:
                 yield from self._repeat(request, dropped)
@@ -160,14 +161,14 @@ class Requests:
             control.close()
             raise
         if "error" not in reply:
-            self.reconnect.made()
+            self.reconnect.answered()
             return reply
         error = from_varlink(str(reply["error"]), reply.get("parameters"))
         if isinstance(error, ShuttingDown):
             control.close()
             self.reconnect.stopped()
             raise Unavailable(socket=self.socket, reason="it is being stopped") from None
-        self.reconnect.made()
+        self.reconnect.answered()
         self._keep(control)
         raise error
 

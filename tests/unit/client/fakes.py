@@ -230,7 +230,7 @@ class FakeWorker(Server):
             if isinstance(result, Iterator):
                 for piece in list(result) if not call.stream else result:
                     self._send(call.connection, {"id": call.id, "more": True}, piece)
-                self._send(call.connection, {"id": call.id})  # the end: a frame without a result
+                self._send(call.connection, {"id": call.id, "end": True}, None)
             else:
                 self._send(call.connection, {"id": call.id}, result)
         except LazydError as error:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import importlib.metadata
+import pathlib
 import subprocess
 import sys
 
 import pytest
 
 import lazyd
+import lazyd.client
 
 
 def modules_after(statement: str) -> set[str]:
@@ -42,6 +44,13 @@ def test_the_blocking_client_needs_no_asyncio_and_nothing_slow() -> None:
         "tempfile",
     }
     assert added & slow == set()
+
+
+def test_a_process_that_outlives_the_files_can_import_all_at_once() -> None:
+    loaded = added_by("import lazyd.client; lazyd.client.import_all()")
+    folder = pathlib.Path(lazyd.client.__file__).parent
+    modules = {path.stem for path in (*folder.glob("*.py"), *folder.glob("blocking/*.py"))} - {"__init__"}
+    assert modules - {name.rpartition(".")[2] for name in loaded} == {"replies"}  # types alone
 
 
 def test_all_of_it_is_standard_library() -> None:

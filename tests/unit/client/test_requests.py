@@ -188,6 +188,13 @@ def test_a_waiting_get_is_repeated_with_the_time_that_is_left(
     assert 0 < second < first - 0.04
 
 
+def test_the_very_first_request_is_repeated_too(daemon: FakeDaemon) -> None:
+    """A command's only request: it had no answer yet when the daemon went away, but a connection."""
+    daemon.on["Health"] = lambda _: {"ready": True} if len(daemon.asked) > 1 else hang_up(_)
+    with lazyd.Client(str(daemon.path)) as client:
+        assert client.health()["ready"] is True
+
+
 def test_a_load_that_told_progress_is_repeated(client: Any, daemon: FakeDaemon) -> None:
     def load(_: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield {"state": "loading", "phase": "weights"}
