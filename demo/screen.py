@@ -80,8 +80,11 @@ class Flow:
 
 
 def result(text: str) -> None:
-    """What the step has shown."""
-    show(f"{INDENT}{paint('✓', GREEN)} {text}")
+    """What the step has shown; wrapped."""
+    first, *others = textwrap.wrap(text, WIDTH - len(INDENT) - 2)
+    show(f"{INDENT}{paint('✓', GREEN)} {first}")
+    for line in others:
+        show(f"{INDENT}  {line}")
 
 
 def failure(text: str) -> None:

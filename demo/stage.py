@@ -101,24 +101,38 @@ class Stage:
             time.sleep(0.005)
 
     def answers(self) -> bool:
-        """Whether the manager answers `Status`."""
+        """Whether the manager answers `Status`. The answer is not looked at: that takes time if it is long."""
         try:
-            self.ask("Status")
+            self.exchange("Status", {})
         except OSError:
             return False
         return True
 
     def ask(self, method: str, **parameters: Any) -> dict[str, Any]:
-        """One call on a connection of its own, by hand, so that a measured time has no library's start in it.
+        """One call of io.lazyd on a connection of its own, by hand.
 
         Raises:
             OSError: nobody listens, or the connection ended before the answer.
             Failed: the answer is an error.
         """
+        reply = json.loads(self.exchange(method, parameters))
+        if "error" in reply:
+            raise Failed(f"{method}: {reply['error']} {reply.get('parameters')}")
+        return dict(reply.get("parameters") or {})
+
+    def exchange(self, method: str, parameters: dict[str, Any]) -> bytes:
+        request = {"method": f"io.lazyd.{method}", "parameters": parameters}
         with socket.socket(socket.AF_UNIX) as connection:
             connection.settimeout(START_LIMIT_S)
             connection.connect(str(self.socket))
-            return exchange(connection, method, parameters)
+            connection.sendall(json.dumps(request).encode() + b"\0")
+            answer = bytearray()
+            while not answer.endswith(b"\0"):
+                piece = connection.recv(1 << 20)
+                if not piece:
+                    raise ConnectionResetError("the daemon closed the connection")
+                answer += piece
+        return bytes(answer[:-1])
 
     def model(self, name: str) -> dict[str, Any]:
         """What `Status` says of one model."""
@@ -164,23 +178,6 @@ class Stage:
         with contextlib.suppress(OSError):
             return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
         return ""
-
-
-def exchange(connection: socket.socket, method: str, parameters: dict[str, Any]) -> dict[str, Any]:
-    """Sends one call of io.lazyd and waits for its one answer."""
-    request = {"method": f"io.lazyd.{method}", "parameters": parameters}
-    connection.sendall(json.dumps(request).encode() + b"\0")
-    answer = bytearray()
-    while not answer.endswith(b"\0"):
-        piece = connection.recv(1 << 20)
-        if not piece:
-            raise ConnectionResetError("the daemon closed the connection")
-        answer += piece
-    reply: dict[str, Any] = json.loads(answer[:-1])
-    if "error" in reply:
-        raise Failed(f"{method}: {reply['error']} {reply.get('parameters')}")
-    parameters_out: dict[str, Any] = reply.get("parameters") or {}
-    return parameters_out
 
 
 def children(pid: int) -> list[int]:
