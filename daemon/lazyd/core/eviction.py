@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from .ledger import SLOTS, Booking
 from .lifecycle import State
 from .lives import ENDING
-from .records import Instance, LeaseStage
+from .records import Instance
 from .world import World
 
 
@@ -76,7 +76,7 @@ def may_leave(world: World, instance: Instance, *, finish: bool) -> bool:
         return False
     return all(
         lease.protected_until <= world.now
-        or (finish and lease.stage is LeaseStage.BUSY and lease.hold_until <= world.now)
+        or (finish and lease.is_busy and lease.hold_until <= world.now)
         for lease in instance.leases.values()
     )
 

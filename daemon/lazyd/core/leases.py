@@ -88,7 +88,7 @@ def presented(world: World, event: LeasePresented) -> None:
 def busy(world: World, event: LeaseBusy) -> None:
     """The first call under it has begun."""
     lease = world.leases.get(event.lease)
-    if lease is not None:
+    if lease is not None and lease.stage is not LeaseStage.ENDING:
         world.alarms.clear(("lease", lease.id))
         lease.stage = LeaseStage.BUSY
         lease.instance.last_used = world.now
@@ -98,10 +98,13 @@ def idle(world: World, event: LeaseIdle) -> None:
     """The last call under it has ended: the model works, whatever went wrong before."""
     lease = world.leases.get(event.lease)
     if lease is not None:
+        is_over = lease.stage is LeaseStage.ENDING
         lease.stage = LeaseStage.IDLE
         lease.instance.last_used = world.now
         lease.instance.model.failures = 0
         world.touch(lease.instance.model)
+        if is_over:
+            forget(world, lease)
 
 
 def closed(world: World, event: LeaseClosed) -> None:
@@ -121,7 +124,9 @@ def unpresented(world: World, lease_id: str) -> None:
 def withdraw(world: World, lease: Lease) -> None:
     """Ends a lease and lets the worker know. While a call is in flight, the worker has the last word."""
     world.emit(Withdraw(worker=lease.instance.worker.id, lease=lease.id))
-    if lease.stage is not LeaseStage.BUSY:
+    if lease.is_busy:
+        lease.stage, lease.hold_until = LeaseStage.ENDING, 0.0
+    else:
         forget(world, lease)
 
 

@@ -27,6 +27,8 @@ class LeaseStage(enum.Enum):
     PRESENTED = "presented"
     BUSY = "busy"
     IDLE = "idle"
+    ENDING = "ending"
+    """Given back while a call was in flight: it is over when that call is."""
 
 
 @dataclass(slots=True, eq=False)
@@ -43,9 +45,14 @@ class Lease:
     stage: LeaseStage = LeaseStage.GRANTED
 
     @property
+    def is_busy(self) -> bool:
+        """A call is in flight."""
+        return self.stage in (LeaseStage.BUSY, LeaseStage.ENDING)
+
+    @property
     def protected_until(self) -> float:
         """Until when its model may not be taken away; infinity while a call is in flight."""
-        if self.stage is LeaseStage.BUSY:
+        if self.is_busy:
             return float("inf")
         if self.stage is LeaseStage.IDLE:
             return self.hold_until
@@ -126,7 +133,7 @@ class Instance:
 
     @property
     def in_flight(self) -> int:
-        return sum(lease.stage is LeaseStage.BUSY for lease in self.leases.values())
+        return sum(lease.is_busy for lease in self.leases.values())
 
     @property
     def protected_until(self) -> float:
