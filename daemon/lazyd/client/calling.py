@@ -30,6 +30,7 @@ from .answer import Answer, Piece
 from .reconnect import pauses
 from .requests import Request, unavailable
 from .steps import Dial, Dropped, Late, Pause, Wait
+from .unix import deadline_of, left_s
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -61,7 +62,7 @@ class Running:
 
     def __init__(self, wanted: Wanted) -> None:
         self.wanted = wanted
-        self.deadline = None if wanted.timeout_s is None else time.monotonic() + wanted.timeout_s
+        self.deadline = deadline_of(wanted.timeout_s)
         self.line: Line | None = None
         self.call: Call | None = None
         self.unpresented: str | None = None
@@ -82,7 +83,7 @@ class Running:
         return self.model, self.wanted.parent
 
     def left_s(self) -> float | None:
-        return None if self.deadline is None else max(0.0, self.deadline - time.monotonic())
+        return left_s(self.deadline)
 
     def late(self, phase: str) -> Timeout:
         return Timeout(model=self.model, phase=phase, timeout_sec=self.wanted.timeout_s or 0.0)
@@ -182,6 +183,9 @@ class Calling:
             running.unpresented = grant["lease"]
             raise Dropped(f"the worker cannot be reached: {error.strerror}", delivered=False) from None
         self._lines.add(line)
+        if self._requests.closed:  # meanwhile
+            self._lines.close()
+            raise Closed()
         if running.degraded is None:  # a stand-in is asked for anew each time
             self._lines.keep(running.key, line)
         return line

@@ -7,6 +7,7 @@ call. A connection obtained under a parent lease serves calls under that parent 
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -63,8 +64,9 @@ class Lines:
     def close(self) -> None:
         """Ends every connection, and every call on it."""
         self._kept.clear()
-        while self._open:
-            self._open.pop().close()
+        with suppress(KeyError):
+            while True:
+                self._open.pop().close()
 
     def all(self) -> list[Line]:
         """Every open connection."""

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 PATIENCE_S = 30.0
 FIRST_PAUSE_S = 0.005
+PAUSE_GROWTH = 1.3
+"""A daemon starts in a tenth of a second; doubling pauses would let half of that again pass unused."""
 LONGEST_PAUSE_S = 0.25
 
 PASSING = frozenset({errno.ENOENT, errno.ECONNREFUSED, errno.ECONNRESET, errno.EAGAIN, errno.ETIMEDOUT, errno.EPIPE})
@@ -95,4 +97,4 @@ def pauses() -> Iterator[float]:
     pause = FIRST_PAUSE_S
     while True:
         yield pause
-        pause = min(2 * pause, LONGEST_PAUSE_S)
+        pause = min(PAUSE_GROWTH * pause, LONGEST_PAUSE_S)

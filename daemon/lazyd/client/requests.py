@@ -7,12 +7,14 @@ has requests under way, and keeps a few for later.
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from ..errors import Closed, ConnectionLost, ShuttingDown, SocketDenied, Timeout, Unavailable, from_varlink
 from ..wire.varlink import encode
 from .reconnect import PASSING, SAFE, Reconnect, pauses
 from .steps import Connect, Dropped, Late, Pause, Talk
+from .unix import deadline_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,7 +41,7 @@ class Request:
         self.method = method
         self.parameters = {name: value for name, value in parameters.items() if value is not None}
         self.timeout_s = timeout_s
-        self.deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        self.deadline = deadline_of(timeout_s)
         self.more = more
         self.repeated = False
         self.pauses = pauses()
@@ -147,8 +149,9 @@ class Requests:
     def close(self) -> None:
         """Ends the connections that are kept; one in use ends with its request."""
         self.closed = True
-        while self._idle:
-            self._idle.pop().close()
+        with suppress(IndexError):
+            while True:
+                self._idle.pop().close()
 
     def _talk(self, control: Control, request: Request, message: bytes | None) -> Steps[Reply]:
         """One reply that is no error. The connection is closed if it cannot be used any more."""
@@ -213,10 +216,12 @@ class Requests:
         return None
 
     def _keep(self, control: Control) -> None:
-        if self.closed or len(self._idle) >= MAX_IDLE:
+        if len(self._idle) >= MAX_IDLE:
             control.close()
-        else:
-            self._idle.append(control)
+            return
+        self._idle.append(control)
+        if self.closed:  # perhaps by another thread, just now
+            self.close()
 
 
 def unavailable(socket: str, error: OSError) -> Unavailable:

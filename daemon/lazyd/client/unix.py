@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import select
 import socket
 import time
@@ -9,6 +10,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+_LONGEST_POLL_S = 1e6
 
 
 def new_socket() -> socket.socket:
@@ -34,6 +37,17 @@ def readable(sock: socket.socket) -> bool:
     return bool(poll.poll(0))
 
 
+def deadline_of(timeout_s: float | None) -> float | None:
+    """When a time limit that begins now ends; None: never."""
+    return None if timeout_s is None or timeout_s == math.inf else time.monotonic() + timeout_s
+
+
 def left_s(deadline: float | None) -> float | None:
     """Seconds until a deadline, at least 0; None: for ever."""
     return None if deadline is None else max(0.0, deadline - time.monotonic())
+
+
+def left_ms(deadline: float | None) -> int | None:
+    """The same in milliseconds, for `select.poll`: rounded up, and never more than it takes."""
+    left = left_s(deadline)
+    return None if left is None else int(min(left, _LONGEST_POLL_S) * 1000) + 1

@@ -363,6 +363,13 @@ def test_a_daemon_that_hangs_is_not_waited_for_without_end(
     release.set()
 
 
+@pytest.mark.parametrize("timeout", [math.inf, 1e12])
+def test_a_very_long_time_limit_is_as_good_as_none(client: Any, daemon: FakeDaemon, timeout: float) -> None:
+    assert client.model("gemma").call("echo", 1, timeout=timeout) == 1
+    daemon.on["Load"] = lambda _: {"state": "ready", "phase": "ready"}
+    assert client.load("gemma", timeout=timeout)["state"] == "ready"
+
+
 # Parents.
 
 

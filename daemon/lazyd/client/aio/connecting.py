@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import os
 import socket
 import time
 
@@ -23,13 +22,15 @@ async def connected(path: str, deadline: float | None) -> socket.socket:
     for pause in pauses():
         sock = new_socket()
         sock.setblocking(False)
-        error = sock.connect_ex(path)
-        if not error:
+        try:
+            sock.connect(path)
+        except OSError as error:
+            sock.close()
+            now = time.monotonic()
+            if error.errno != errno.EAGAIN or now - began > PATIENCE_S:
+                raise
+        else:
             return sock
-        sock.close()
-        now = time.monotonic()
-        if error != errno.EAGAIN or now - began > PATIENCE_S:
-            raise OSError(error, os.strerror(error))
         if deadline is not None and now >= deadline:
             raise Late
         await asyncio.sleep(pause if deadline is None else min(pause, deadline - now))

@@ -10,7 +10,7 @@ from typing import Any
 
 from ...wire.varlink import Splitter
 from ..steps import Dropped, Late
-from ..unix import left_s, readable, send
+from ..unix import left_ms, readable, send
 from .connecting import connected
 
 _CHUNK = 64 * 1024
@@ -71,6 +71,5 @@ class BlockingControl:
     def _wait(self, events: int, deadline: float | None) -> None:
         poll = select.poll()
         poll.register(self._sock, events)
-        left = left_s(deadline)
-        if not poll.poll(None if left is None else int(left * 1000) + 1):
+        if not poll.poll(left_ms(deadline)):
             raise Late

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from ...errors import Closed
 from ..dataline import DataLine, LineState
 from ..steps import Late
-from ..unix import left_s, send
+from ..unix import left_ms, left_s, send
 from .connecting import connected
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class BlockingLine:
         self._sock = sock
         self._line = line
         self._changed = threading.Condition(threading.Lock())
-        """Guards everything here; notified when a call got something, or a thread stopped polling."""
+        """Guards everything here; notified when a call got something, or a thread stopped reading."""
         self._polls: list[int] = []
         """What each thread that polls the socket just now does so for."""
         self._unwanted: deque[Call] = deque()
@@ -86,15 +86,18 @@ class BlockingLine:
     def wait(self, call: Call, deadline: float | None) -> None:
         """Returns when something has arrived for the call. Raises `Late`."""
         with self._changed:
-            while not call.ready:
-                self._flush()
-                if self._line.outgoing and not any(events & select.POLLOUT for events in self._polls):
-                    # Reads too: the worker may be waiting for that before it reads more from us.
-                    self._pump(select.POLLIN | select.POLLOUT, deadline)
-                elif not self._polls:
-                    self._pump(select.POLLIN, deadline)
-                elif not self._changed.wait(left_s(deadline)) and not call.ready:
-                    raise Late
+            try:
+                while not call.ready:
+                    self._flush()
+                    if self._line.outgoing and not any(events & select.POLLOUT for events in self._polls):
+                        # Reads too: the worker may be waiting for that before it reads more from us.
+                        self._pump(select.POLLIN | select.POLLOUT, deadline)
+                    elif not self._polls:
+                        self._pump(select.POLLIN, deadline)
+                    elif not self._changed.wait(left_s(deadline)) and not call.ready:
+                        raise Late
+            finally:
+                self._changed.notify_all()  # somebody else reads from now on
 
     def close(self) -> None:
         with contextlib.suppress(OSError):  # the other side may have been quicker
@@ -141,26 +144,26 @@ class BlockingLine:
                 self._receive()
         finally:
             self._polls.remove(events)
-            self._changed.notify_all()
             if self._line.state is LineState.ENDED and not self._polls:
                 self._sock.close()
 
     def _poll(self, events: int, deadline: float | None) -> int:
         poll = select.poll()
         poll.register(self._sock, events)
-        left = left_s(deadline)
-        found = poll.poll(None if left is None else int(left * 1000) + 1)
+        found = poll.poll(left_ms(deadline))
         if not found:
             raise Late
         return found[0][1]
 
     def _receive(self) -> None:
         try:
-            self._line.received(self._sock.recv_into(self._line.space()))
+            concerned = self._line.received(self._sock.recv_into(self._line.space()))
         except BlockingIOError:
             return
         except OSError as error:
-            self._line.lost(error.strerror or str(error))
+            concerned = self._line.lost(error.strerror or str(error))
+        if concerned:
+            self._changed.notify_all()
 
     def _flush(self) -> None:
         """Writes what the kernel takes now. Whoever waits writes the rest."""
