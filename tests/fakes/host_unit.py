@@ -29,6 +29,8 @@ def main() -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     selector = selectors.DefaultSelector()
     selector.register(listener, selectors.EVENT_READ)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as out:
+        out.sendto(b"READY=1", os.environ["NOTIFY_SOCKET"])
     manager = None
     while True:
         ready = [key.fileobj for key, _ in selector.select(0.2)]
