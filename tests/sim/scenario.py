@@ -105,7 +105,18 @@ PROFILES: tuple[Profile, ...] = (
         family=True,
         slow_message=0.03,
         mischief_every_s=5.0,
-        mischief={"host_lost": 2.0, "host_upgraded": 2.0, "restart": 1.0, "crash": 1.0},
+        mischief={"host_lost": 2.0, "restart": 1.0, "crash": 1.0},
+    ),
+    Profile(
+        "upgrades",
+        residents=1,
+        family=True,
+        nested=0.1,
+        hold=0.1,
+        slow_message=0.03,
+        mischief_every_s=4.0,
+        mischief={"host_upgraded": 3.0, "crash": 1.0, "pin": 1.0, "unload": 2.0},
+        **LOADS_GO_WRONG,  # type: ignore[arg-type]
     ),
     Profile(
         "configurations",
@@ -125,7 +136,7 @@ PROFILES: tuple[Profile, ...] = (
         slow_message=0.05,
         stops=0.3,
         mischief_every_s=2.5,
-        mischief={"restart": 1.5, "host_lost": 0.5, "host_upgraded": 0.5, "configure": 1.0, "budget": 0.7, **FAULTY},
+        mischief={"restart": 1.5, "host_lost": 0.5, "configure": 1.0, "budget": 0.7, **FAULTY},
         **LOADS_GO_WRONG,  # type: ignore[arg-type]
     ),
 )

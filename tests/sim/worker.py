@@ -16,7 +16,7 @@ from lazyd.worker.admission import Action, Admission, Drop, Emptied, Lease, Obje
 
 from .channel import Channel
 from .clock import Future, Process, Script
-from .truth import LeaseTruth
+from .truth import FRESH_S, LeaseTruth
 
 if TYPE_CHECKING:
     from .world import World
@@ -204,14 +204,17 @@ class SimWorker:
         raise ValueError(message)
 
     def _revoke(self, connection: Connection) -> None:
-        """The rules have ended this lease. If its owner had a right to it, they were wrong."""
-        truth, now = connection.truth, self.world.clock.now
+        """The rules have ended this lease. If its owner had a right to it, they were wrong.
+
+        An order to unload was looked at when it was given.
+        """
+        truth, known, now = connection.truth, connection.known, self.world.clock.now
         connection.is_open = False
-        fresh_or_held = not truth.given_back and (
-            now < truth.hold_until or (not connection.known.called and now < truth.granted + 5.0)
-        )
-        if (connection.calls or fresh_or_held) and not self.world.may_end_calls(self, truth.model):
-            self.world.fail("busy_is_protected", f"{truth.lease} of {truth.model} is fresh or held, and is revoked")
+        fresh_or_held = now < truth.hold_until or (not known.called and now < truth.granted + FRESH_S)
+        if truth.given_back or not (connection.calls or fresh_or_held) or self.objects[truth.model].state != "ready":
+            return
+        if not self.world.may_end_calls(self, truth.model):
+            self.world.fail("busy_is_protected", f"{truth.lease} of {truth.model} is busy, fresh or held, and is revoked")
 
     def _disconnect(self, connection: Connection) -> None:
         """The connection ends, from either side; calls under way are cancelled."""
