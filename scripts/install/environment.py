@@ -30,7 +30,7 @@ LEFT_OUT = {"direct_url.json", "REQUESTED"}
 
 
 def main() -> None:
-    """Removes an earlier environment at the same place and makes it anew."""
+    """Makes the environment beside its place and moves it there, so that a running lazyd always has one."""
     parser = argparse.ArgumentParser(description="Makes the environment of an installed lazyd.")
     parser.add_argument("--python", default="", help="the interpreter it is to run on")
     parser.add_argument("--root", default="", help="the directory to stage the files below")
@@ -40,7 +40,8 @@ def main() -> None:
     if not place.is_absolute():
         sys.exit(f"{place} is not an absolute path; give PREFIX one that starts with /")
     python = interpreter(arguments.python)
-    target = Path(arguments.root) / place.relative_to("/") if arguments.root else place
+    final = Path(arguments.root) / place.relative_to("/") if arguments.root else place
+    target = final.with_name(f"{final.name}.new")
     shutil.rmtree(target, ignore_errors=True)
     packages = target / "lib" / f"python{sys.version_info.major}.{sys.version_info.minor}" / "site-packages"
     packages.mkdir(parents=True)
@@ -53,8 +54,18 @@ def main() -> None:
     for needed in closure("lazyd"):
         copy(needed, packages)
     unpack_lazyd(packages)
-    staged = str(Path(arguments.root)) if arguments.root else None
-    compileall.compile_dir(packages, quiet=2, workers=0, stripdir=staged, prependdir="/" if staged else None)
+    compileall.compile_dir(packages, quiet=2, workers=0, stripdir=str(target), prependdir=str(place))
+    replace(final, target)
+
+
+def replace(final: Path, target: Path) -> None:
+    """Puts `target` in the place of `final`, and removes what was there."""
+    old = final.with_name(f"{final.name}.old")
+    shutil.rmtree(old, ignore_errors=True)
+    if final.exists():
+        final.rename(old)
+    target.rename(final)
+    shutil.rmtree(old, ignore_errors=True)
 
 
 def interpreter(asked: str) -> Path:

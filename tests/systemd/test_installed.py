@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import pytest
 
 from .conftest import STRANGER, USER
+from .daemon import PYTHON, Daemon
 from .machine import CHECKOUT, Machine, eventually
 from .units import ACTIVE, HOST, INACTIVE, MANAGER, SOCKET, Units
 
 OWNER = "lazyd-owner"
 """A user with a systemd of its own, and not a member of the group lazyd."""
 PLACE = "/opt/lazyd-test"
-PYTHON = "/usr/local/lib/lazyd/venv/bin/python3"
 CONFIGURATION = f"""
 [models.thing]
 runtime = "python"
@@ -62,45 +60,6 @@ class Seen:
     calls: int
     errors: list[str]
     workers: list[int]
-
-
-@dataclass(frozen=True)
-class Daemon:
-    """An installed daemon with a model `thing`."""
-
-    units: Units
-    user: str
-    """Who uses it."""
-
-    @property
-    def machine(self) -> Machine:
-        return self.units.machine
-
-    def start(self, *command: str) -> subprocess.Popen[str]:
-        """Starts a command as the user, in whose environment the daemon is found."""
-        runtime = f"XDG_RUNTIME_DIR=/run/user/{self.machine.answer('id', '-u', self.user)}"
-        return self.machine.start("env", runtime, *command, user=self.user)
-
-    def lazyctl(self, *words: str) -> subprocess.CompletedProcess[str]:
-        """Runs lazyctl as the user."""
-        process = self.start("lazyctl", *words)
-        out, err = process.communicate(timeout=60)
-        return subprocess.CompletedProcess(words, process.returncode, out, err)
-
-    def ask(self, method: str, *arguments: object, model: str = "thing") -> object:
-        """Calls a method of a model."""
-        done = self.lazyctl("--json", "call", model, method, json.dumps(arguments))
-        assert done.returncode == 0, done.stderr
-        return json.loads(done.stdout)["result"]
-
-    def shown(self, model: str) -> dict[str, Any]:
-        """What `Status` says of a model; nothing if there is none of this name."""
-        models = json.loads(self.lazyctl("--json", "status").stdout)["models"]
-        return next((dict(each) for each in models if each["name"] == model), {})
-
-    def in_flight(self, model: str) -> int:
-        """How many calls of a model are under way."""
-        return sum(worker["inFlight"] for worker in self.shown(model)["workers"])
 
 
 class Client:
