@@ -17,10 +17,15 @@ _UNLIMITED = 1 << 60
 
 
 class Ram:
-    """Looks at memory as a process of the cgroup of `pid` may use it (None: this process)."""
+    """Looks at memory as a process of one cgroup may use it.
+
+    That is the cgroup of the process `pid` (None: this one), or, where ``/proc`` hides that, the
+    one that `membership` names: what the process itself reads in its ``/proc/self/cgroup``.
+    """
 
     def __init__(self, pid: int | None = None, *, proc: str = "/proc", cgroups: str = "/sys/fs/cgroup") -> None:
         self.pid = pid
+        self.membership: str | None = None
         self._proc = proc
         self._cgroups = cgroups
 
@@ -47,12 +52,7 @@ class Ram:
 
     def _directories(self) -> Iterator[tuple[str, tuple[str, str, str]]]:
         """The directories of the cgroup and its parents, with the names of their files."""
-        try:
-            with open(os.path.join(self._proc, str(self.pid or "self"), "cgroup"), encoding="utf-8") as file:
-                lines = file.read().splitlines()
-        except OSError:  # the process has gone: the next sample will know its successor
-            return
-        for line in lines:
+        for line in self._membership().splitlines():
             _, controllers, path = line.split(":", 2)
             if not controllers:
                 names = ("memory.max", "memory.current", "")
@@ -65,6 +65,15 @@ class Ram:
             parts = [part for part in path.split("/") if part not in ("", "..")]
             for depth in range(len(parts), -1, -1):
                 yield os.path.join(top, *parts[:depth]), names
+
+    def _membership(self) -> str:
+        if self.membership is not None:
+            return self.membership
+        try:
+            with open(os.path.join(self._proc, str(self.pid or "self"), "cgroup"), encoding="utf-8") as file:
+                return file.read()
+        except OSError:
+            return ""  # the process has gone: the next sample will know its successor
 
 
 def _number(path: str) -> int | None:

@@ -69,12 +69,14 @@ class HostKeeper:
         self._link: HostLink | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._pidfd: int | None = None
+        self._adopted = False
         self._wanted = True
+        self._spawning = asyncio.Lock()
 
     @property
-    def pid(self) -> int | None:
-        """The host's, while one is connected."""
-        return self._link.pid if self._link is not None else None
+    def serves(self) -> bool:
+        """A host is connected, and its workers are known."""
+        return self._adopted
 
     async def find(self) -> bool:
         """Adopts the workers of a host that is there already. Whether there was one."""
@@ -96,10 +98,12 @@ class HostKeeper:
     async def quit(self, grace_s: float) -> None:
         """Has the host end its workers and itself, and waits for that; then it is killed."""
         self._wanted = False
+        async with self._spawning:  # one that is being started just now is not to be forgotten
+            pass
         if self._link is not None and self._pidfd is not None:
             self._link.send({"do": "quit", "grace_s": grace_s})
             if not await _has_ended(self._pidfd, grace_s + PATIENCE_S):
-                log.warning("the host (pid %s) did not end in time and is killed", self.pid)
+                log.warning("the host (pid %d) did not end in time and is killed", self._link.pid)
                 with contextlib.suppress(ProcessLookupError):
                     signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
                 await _has_ended(self._pidfd, PATIENCE_S)
@@ -116,8 +120,14 @@ class HostKeeper:
             self._pidfd = os.pidfd_open(link.pid)
         except OSError:
             self._pidfd = None  # it has just ended, or runs where its pid means nothing here
-        await adopt(link, self._workers, self._tell)
         self._link = link
+        try:
+            await adopt(link, self._workers, self._tell)
+        except BaseException:
+            self._link = None
+            link.close()
+            raise
+        self._adopted = True
         self._on_connected(link)
         log.info("connected to the host (pid %d) with %d workers", link.pid, len(link.workers))
 
@@ -131,6 +141,7 @@ class HostKeeper:
             return
         link.close()
         self._link = None
+        self._adopted = False
         try:
             again = await HostLink.connect(self._socket, self._version)
         except NoHost:
@@ -163,18 +174,22 @@ class HostKeeper:
     async def _start(self) -> HostLink | None:
         """Starts a host and connects to it; None if it did not come up."""
         try:
-            self._process = await asyncio.to_thread(start, self._runtime, self._control_socket)
+            async with self._spawning:
+                if not self._wanted:
+                    return None
+                self._process = await asyncio.to_thread(start, self._runtime, self._control_socket)
         except OSError as error:
             self._failed(f"it cannot be started: {error}")
             return None
+        process = self._process
         deadline = time.monotonic() + START_S
-        while self._process.poll() is None and time.monotonic() < deadline:
+        while process.poll() is None and time.monotonic() < deadline:
             await asyncio.sleep(QUICK_LOOK_S)
             with contextlib.suppress(NoHost):
                 return await HostLink.connect(self._socket, self._version)
-        status = self._process.poll()
+        status = process.poll()
         if status is None:
-            self._process.kill()
+            process.kill()
         await asyncio.to_thread(self._reap)
         self._failed(f"it did not answer within {START_S:g} s" if status is None else f"it ended with status {status}")
         return None

@@ -26,6 +26,8 @@ class Hello(Said, frozen=True):
     pid: int
     version: str
     started: float
+    cgroup: str | None = None
+    """What it reads in its own ``/proc/self/cgroup``, which the manager may not be shown."""
 
 
 class Worker(Said, frozen=True):

@@ -104,7 +104,7 @@ class Parts:
     def phase(self) -> Phase:
         if self._is_ending():
             return Phase.STOPPING
-        return Phase.RUNNING if self.host.pid is not None else Phase.STARTING
+        return Phase.RUNNING if self.host.serves else Phase.STARTING
 
     def connection(self) -> Connection:
         """The protocol of a new client."""
@@ -115,6 +115,7 @@ class Parts:
 
     def _host_connected(self, link: HostLink) -> None:
         self.ram.pid = link.pid  # the budget is of what the host's cgroup has
+        self.ram.membership = link.hello.cgroup if link.hello is not None else None
         self.preparing.connected(link)
         self.status_line.changed()
 

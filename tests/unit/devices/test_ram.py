@@ -79,6 +79,14 @@ def test_the_cgroup_of_a_process_that_has_gone_is_no_limit(tmp_path: Path) -> No
     assert seen(ram) == (16, 8)
 
 
+def test_a_process_that_is_hidden_can_say_itself_where_it_is(tmp_path: Path) -> None:
+    files = {"host/memory.max": f"{4 * GIB}\n", "host/memory.current": f"{GIB}\n"}
+    ram = machine(tmp_path, "0::/manager\n", files)
+    ram.pid = 12345
+    ram.membership = "0::/host/leaf\n"
+    assert seen(ram) == (4, 1)
+
+
 def test_this_machine_is_seen_as_psutil_sees_it() -> None:
     (sample,) = Ram(os.getpid()).sample()
     theirs = psutil.virtual_memory()
