@@ -19,7 +19,9 @@ def unload(world: World, event: Unload) -> None:
     if isinstance(models, ModelNotFound):
         world.answer(event.request, models)
         return
-    wish = UnloadWish(request=event.request, deadline=event.deadline, force=event.force, pending={})
+    wish = UnloadWish(
+        request=event.request, deadline=event.deadline, force=event.force, named=bool(event.models), pending={}
+    )
     for model in models:
         forget_failures(world, model)
         model.dismissed = True
@@ -80,12 +82,14 @@ def forget_failures(world: World, model: Model) -> None:
 
 
 def freed(world: World) -> None:
-    """Answers every `Unload` whose models have all gone."""
+    """Answers every `Unload` whose models have all gone, or were pinned before they had."""
     for wish in list(world.unloads.values()):
         for key, instance in list(wish.pending.items()):
             if instance.state in GONE:
                 del wish.pending[key]
                 wish.unloaded.append(key)
+            elif not wish.means(instance) and instance.state is not State.UNLOADING:
+                del wish.pending[key]
         if not wish.pending:
             end(world, wish.request)
             world.answer(wish.request, Unloaded(unloaded=tuple(wish.unloaded)))
@@ -114,11 +118,11 @@ def end(world: World, request: int) -> None:
 
 def names_it(world: World, instance: Instance) -> bool:
     """Whether an `Unload` under way means this instance."""
-    return any(wish.pending.get(instance.model.key) is instance for wish in world.unloads.values())
+    return any(wish.means(instance) for wish in world.unloads.values())
 
 
 def may_end_calls(world: World, instance: Instance) -> bool:
     """Whether its calls may be ended: by force, or because the time for a stop is over."""
     if world.stop_deadline is not None and world.now >= world.stop_deadline:
         return True
-    return any(wish.force and wish.pending.get(instance.model.key) is instance for wish in world.unloads.values())
+    return any(wish.force and wish.means(instance) for wish in world.unloads.values())

@@ -31,9 +31,17 @@ class UnloadWish:
     request: int
     deadline: float
     force: bool
+    named: bool
+    """By name even what is pinned or resident is freed; a choice among all leaves it alone."""
     pending: dict[str, Instance]
     """By model key: what is not gone yet."""
     unloaded: list[str] = field(default_factory=list)
+
+    def means(self, instance: Instance) -> bool:
+        """Whether it still asks for this instance to leave, which may have been pinned meanwhile."""
+        if self.pending.get(instance.model.key) is not instance:
+            return False
+        return self.named or self.force or not instance.model.kept
 
 
 @dataclass(slots=True)

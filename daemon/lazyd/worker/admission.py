@@ -252,9 +252,9 @@ class Admission:
     def next_deadline(self) -> float | None:
         """When `tick` is to be called, if nothing else happens."""
         times = [
-            max(lease.protected_until for lease in known.leases.values())
+            max((lease.protected_until for lease in known.leases.values()), default=0.0)  # 0: at once, all have gone
             for known in self.objects.values()
-            if known.drain is not None and not known.drain.done and not known.in_flight and known.leases
+            if known.drain is not None and not known.drain.done and not known.in_flight
         ]
         if self._orphaned_since is not None:
             times += [self._last_of(lease) for lease in self.leases.values() if lease.connection is None]
