@@ -99,7 +99,7 @@ class Loop:
         self._asleep = False
         for key, events in ready:
             read, write = key.data
-            if read and events & selectors.EVENT_READ:
+            if read and events & selectors.EVENT_READ and self._still(key):
                 read()
             if write and events & selectors.EVENT_WRITE and self._still(key):
                 write()
