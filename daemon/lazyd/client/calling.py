@@ -23,6 +23,7 @@ from ..errors import (
     ProtocolError,
     Revoked,
     Timeout,
+    Unavailable,
     WorkerDied,
 )
 from ..wire.values import from_json
@@ -41,10 +42,9 @@ if TYPE_CHECKING:
     from .requests import Requests
     from .steps import Line, Steps
 
-MAX_TRIES = 8
-"""A call is begun anew at most so often; a fresh lease is safe until its first call, so one is usual."""
-INQUEST_S = 5.0
-"""How long the daemon may take to notice that a worker died: it waits until its memory is back."""
+PATIENCE_S = 5.0
+"""How long the daemon may take to notice that a worker died (it waits until the memory is back), and so
+for how long it may send us to a worker that is gone."""
 
 
 class Wanted(NamedTuple):
@@ -70,7 +70,8 @@ class Running:
         self.degraded: str | None = None
         self.cold_start = False
         self.waited_s = 0.0
-        self.tries = 0
+        self.failing_since: float | None = None
+        """When the call was first found not to have begun."""
         self.pauses = pauses()
         self.repeated = False
 
@@ -141,7 +142,7 @@ class Calling:
         except Dropped as dropped:
             line = self._forget(running)
             if line is None or not dropped.delivered:
-                yield from self._again(running, running.lost(dropped.reason))
+                yield from self._again(running, Unavailable(socket=self._requests.socket, reason=dropped.reason))
             else:
                 yield from self._mourn(running, line, dropped)
         return None
@@ -181,7 +182,7 @@ class Calling:
             if isinstance(error, PermissionError):
                 raise unavailable(endpoint, error) from None
             running.unpresented = grant["lease"]
-            raise Dropped(f"the worker cannot be reached: {error.strerror}", delivered=False) from None
+            raise Dropped(f"the worker's socket {endpoint}: {error.strerror}", delivered=False) from None
         self._lines.add(line)
         if self._requests.closed:  # meanwhile
             self._lines.close()
@@ -217,11 +218,13 @@ class Calling:
 
     def _again(self, running: Running, error: LazydError) -> Steps[None]:
         """Before a call that was never started is begun anew."""
-        running.tries += 1
-        if running.tries >= MAX_TRIES:
+        now = time.monotonic()
+        if running.failing_since is None:
+            running.failing_since = now  # once is usual, and no reason to pause
+            return
+        if now - running.failing_since > PATIENCE_S:
             raise error
-        if running.tries > 1:  # once is usual, and quick; more often something is wrong
-            yield Pause(next(running.pauses))
+        yield Pause(next(running.pauses))
 
     def _mourn(self, running: Running, line: Line, dropped: Dropped) -> Steps[None]:
         """After a call that may have been carried out: returns if it may be repeated, raises otherwise."""
@@ -242,7 +245,7 @@ class Calling:
                 return error
             except LazydError:
                 break
-            if time.monotonic() - began > INQUEST_S:
+            if time.monotonic() - began > PATIENCE_S:
                 break
             yield Pause(pause)  # the daemon takes the worker for alive: it has not noticed yet
         return running.lost(dropped.reason)

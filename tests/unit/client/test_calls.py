@@ -175,7 +175,10 @@ def test_a_call_refused_by_a_draining_worker_is_repeated_elsewhere(
     assert worker.called == ["echo", "echo"]
 
 
-def test_a_lease_that_is_revoked_again_and_again_ends_in_an_error(client: Any, worker: FakeWorker) -> None:
+def test_a_lease_that_is_revoked_again_and_again_ends_in_an_error(
+    client: Any, worker: FakeWorker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lazyd.client.calling.PATIENCE_S", 0.1)
     worker.draining = True
     with pytest.raises(errors.Revoked):
         client.model("gemma").echo(1)
@@ -201,6 +204,25 @@ def test_a_worker_that_left_before_it_was_reached_is_replaced(
     daemon.on["Get"] = grant
     assert client.model("gemma").echo(1) == 1
     assert daemon.asked == [("Get", {"model": "gemma"}), ("Get", {"model": "gemma", "lease": "lease-1"})]
+
+
+def test_a_worker_that_is_gone_is_asked_for_until_the_daemon_notices(
+    client: Any, daemon: FakeDaemon, worker: FakeWorker
+) -> None:
+    def grant(_: dict[str, Any]) -> dict[str, Any]:
+        return worker.grant(endpoint=str(worker.path) + ("" if len(daemon.asked) > 12 else ".gone"))
+
+    daemon.on["Get"] = grant
+    assert client.model("gemma").echo(1) == 1
+
+
+def test_a_worker_that_stays_gone_is_an_error_that_names_its_socket(
+    client: Any, daemon: FakeDaemon, worker: FakeWorker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lazyd.client.calling.PATIENCE_S", 0.1)
+    daemon.on["Get"] = lambda _: worker.grant(endpoint=str(worker.path) + ".gone")
+    with pytest.raises(lazyd.Unavailable, match=r"worker\.sock\.gone"):
+        client.model("gemma").echo(1)
 
 
 # Death of the worker.

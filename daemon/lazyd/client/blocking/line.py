@@ -91,10 +91,12 @@ class BlockingLine:
                     self._flush()
                     if self._line.outgoing and not any(events & select.POLLOUT for events in self._polls):
                         # Reads too: the worker may be waiting for that before it reads more from us.
-                        self._pump(select.POLLIN | select.POLLOUT, deadline)
+                        in_time = self._pump(select.POLLIN | select.POLLOUT, deadline)
                     elif not self._polls:
-                        self._pump(select.POLLIN, deadline)
-                    elif not self._changed.wait(left_s(deadline)) and not call.ready:
+                        in_time = self._pump(select.POLLIN, deadline)
+                    else:
+                        in_time = self._changed.wait(left_s(deadline))
+                    if not in_time and not call.ready:
                         raise Late
             finally:
                 self._changed.notify_all()  # somebody else reads from now on
@@ -131,29 +133,24 @@ class BlockingLine:
         if not self._polls:
             self._sock.close()
 
-    def _pump(self, events: int, deadline: float | None) -> None:
-        """Waits for the socket without the lock, then moves what can be moved."""
+    def _pump(self, events: int, deadline: float | None) -> bool:
+        """Waits for the socket without the lock, then reads what is there; False: nothing was, in time."""
         self._polls.append(events)
         try:
             self._changed.release()
             try:
-                found = self._poll(events, deadline)
+                poll = select.poll()
+                poll.register(self._sock, events)
+                found = poll.poll(left_ms(deadline))
             finally:
                 self._changed.acquire()
-            if found & ~select.POLLOUT:
+            if found and found[0][1] & ~select.POLLOUT:
                 self._receive()
+            return bool(found)
         finally:
             self._polls.remove(events)
             if self._line.state is LineState.ENDED and not self._polls:
                 self._sock.close()
-
-    def _poll(self, events: int, deadline: float | None) -> int:
-        poll = select.poll()
-        poll.register(self._sock, events)
-        found = poll.poll(left_ms(deadline))
-        if not found:
-            raise Late
-        return found[0][1]
 
     def _receive(self) -> None:
         try:
