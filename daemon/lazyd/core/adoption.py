@@ -10,41 +10,28 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import lives, reports
+from . import agreement, leases, lives, reports
 from .effects import Resume
 from .events import HostFound, LeaseReport, ObjectReport, WorkerReport
-from .lifecycle import State
+from .lifecycle import SERVES, State
 from .records import UNPRESENTED_LEASE_S, Instance, Lease, LeaseStage, Model, Worker
 from .spec import ModelSpec
 from .world import World
 
 
 def host_found(world: World, event: HostFound) -> None:
-    """Adopts the host's workers and forgets all others."""
+    """Adopts the host's workers, agrees with those that are known already, and forgets all others."""
     world.host_found = True
     told = {report.worker for report in event.workers}
     for worker in [worker for worker in world.workers.values() if worker.id not in told]:
-        reports.forget_worker(world, worker)
+        reports.worker_lost(world, worker, "the worker host does not know it any more")
     for report in event.workers:
-        if report.worker in world.workers:
-            forget_quietly(world, world.workers[report.worker])
-        adopt(world, report)
+        known = world.workers.get(report.worker)
+        if known is None:
+            adopt(world, report)
+        else:
+            agreement.agree(world, known, report)
     world.note("host found", workers=len(event.workers))
-
-
-def forget_quietly(world: World, worker: Worker) -> None:
-    """Its own report replaces what was known of it."""
-    for instance in list(worker.instances.values()):
-        for lease in list(instance.leases.values()):
-            world.leases.pop(lease.id, None)
-        world.ledger.release(instance.holder)
-        instance.leaving = None
-        instance.state = State.COLD
-        if instance.model.instance is instance:
-            instance.model.instance = None
-            instance.model.ended = State.COLD
-        world.touch(instance.model)
-    lives.worker_gone(world, worker)
 
 
 def adopt(world: World, report: WorkerReport) -> None:
@@ -83,7 +70,7 @@ def adopt_object(
     """An object goes on where it is: loading, or ready. A drain of the last manager is undone."""
     model = world.find(told.model) if spec is not None else None
     if model is None or model.key != told.model:
-        model = Model(key=told.model, spec=worker.spec, identity=worker.identity, retired=True)
+        model = leftover(told.model, worker)
     loads = told.state == State.LOADING
     instance = Instance(
         model=model,
@@ -99,8 +86,7 @@ def adopt_object(
     worker.instances[told.model] = instance
     if model.spec.is_family and model.spec.max_loaded:
         world.ledger.book(instance.holder, {lives.slots_of(model.spec.key): 1})
-    if model.instance is None or model.instance.since < instance.since:
-        model.instance = instance
+    keep_the_better(world, model, instance)
     model.last_load_s = told.load_s or model.last_load_s
     # What the model had been loaded before this worker, and once more if it is.
     loads_before = int(memo.get("loads", {}).get(model.key, 0))
@@ -110,6 +96,26 @@ def adopt_object(
     elif told.state == State.DRAINING:
         world.emit(Resume(worker=worker.id, model=model.key))
     world.touch(model)
+
+
+def leftover(key: str, worker: Worker) -> Model:
+    """A record for what must finish its calls and leave, whatever else is called so."""
+    return Model(key=key, spec=worker.spec, identity=worker.identity, retired=True)
+
+
+def keep_the_better(world: World, model: Model, instance: Instance) -> None:
+    """Of two lives of one model the one that serves stays, else the newer; the other leaves."""
+    other = model.instance
+    if other is None:
+        model.instance = instance
+        return
+    rank = [(life.state in SERVES, life.since) for life in (instance, other)]
+    stays, leaves = (instance, other) if rank[0] > rank[1] else (other, instance)
+    model.instance = stays
+    if leaves.state not in lives.ENDING:
+        leaves.model = leftover(model.key, leaves.worker)
+        leaves.model.instance = leaves
+        world.touch(leaves.model)
 
 
 def adopt_lease(world: World, worker: Worker, told: LeaseReport) -> None:
@@ -125,17 +131,9 @@ def adopt_lease(world: World, worker: Worker, told: LeaseReport) -> None:
         granted=told.granted,
         hold_until=told.hold_until,
         parent=told.parent,
-        stage=stage(told),
+        stage=leases.reported_stage(told),
     )
     world.leases[lease.id] = instance.leases[lease.id] = lease
     instance.served = True
     if lease.stage is LeaseStage.GRANTED:
         world.alarms.set(("lease", lease.id), max(lease.hold_until, world.now + UNPRESENTED_LEASE_S))
-
-
-def stage(told: LeaseReport) -> LeaseStage:
-    if told.in_flight:
-        return LeaseStage.BUSY
-    if told.called:
-        return LeaseStage.IDLE
-    return LeaseStage.PRESENTED if told.presented else LeaseStage.GRANTED

@@ -125,7 +125,7 @@ def settle(world: World) -> None:
     """Applies the rules until nothing is left to do."""
     while True:
         while world.touched:
-            _, model = world.touched.popitem()
+            model, _ = world.touched.popitem()
             for rule in RULES:
                 rule(world, model)
         if world.unloads:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from .answers import Done, Granted, NoSuchLease, PermissionDenied, WorkerDied
 from .effects import Grant, Withdraw
-from .events import LeaseBusy, LeaseClosed, LeaseIdle, LeasePresented, Release
+from .events import LeaseBusy, LeaseClosed, LeaseIdle, LeasePresented, LeaseReport, Release
 from .names import split
 from .records import UNPRESENTED_LEASE_S, Instance, Lease, LeaseStage, Waiter
 from .world import World
@@ -128,6 +128,15 @@ def withdraw(world: World, lease: Lease) -> None:
         lease.stage, lease.hold_until = LeaseStage.ENDING, 0.0
     else:
         forget(world, lease)
+
+
+def reported_stage(told: LeaseReport) -> LeaseStage:
+    """How far a client had come with its lease when the worker reported."""
+    if told.in_flight:
+        return LeaseStage.BUSY
+    if told.called:
+        return LeaseStage.IDLE
+    return LeaseStage.PRESENTED if told.presented else LeaseStage.GRANTED
 
 
 def forget(world: World, lease: Lease) -> None:

@@ -185,16 +185,16 @@ def describe_exit(event: WorkerExited) -> str:
 
 
 def host_lost(world: World, _: HostLost) -> None:
-    """The host died, and all workers with it. Nobody is to blame; who waits goes on waiting."""
+    """The host died, and all workers with it."""
     world.host_found = False
     for worker in list(world.workers.values()):
-        for instance in list(worker.instances.values()):
-            if instance.state in SERVES:
-                leases.bury(world, instance, None, None, "the worker host died")
-            lives.gone(world, instance, State.COLD, "the worker host died")
-        lives.worker_gone(world, worker)
+        worker_lost(world, worker, "the worker host died")
 
 
-def forget_worker(world: World, worker: Worker) -> None:
-    """A worker is gone without a word about how: the host does not know it."""
-    worker_exited(world, WorkerExited(worker=worker.id, log="the worker host does not know it any more"))
+def worker_lost(world: World, worker: Worker, reason: str) -> None:
+    """A worker is gone through no fault of its models; who waits for them goes on waiting."""
+    for instance in list(worker.instances.values()):
+        if instance.state in SERVES:
+            leases.bury(world, instance, None, None, reason)
+        lives.gone(world, instance, State.COLD, reason)
+    lives.worker_gone(world, worker)

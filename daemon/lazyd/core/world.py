@@ -61,7 +61,7 @@ class World:
     """Models that somebody waits for and that have to be loaded."""
     plans: dict[str, Plan] = field(default_factory=dict)
     """Room being made, by the key of the model that it is made for."""
-    touched: dict[str, Model] = field(default_factory=dict)
+    touched: dict[Model, None] = field(default_factory=dict)
     """Models about which something has changed, for the rules to look at."""
     obituaries: dict[str, WorkerDied] = field(default_factory=dict)
     """Why a lease ended, for clients that ask after an unexpected end of file."""
@@ -87,7 +87,7 @@ class World:
         self.out.append(Answer(request=request, outcome=outcome))
 
     def touch(self, model: Model) -> None:
-        self.touched[model.key] = model
+        self.touched[model] = None
 
     def note(self, kind: str, model: Model | None = None, reason: str | None = None, **data: Any) -> None:
         self.out.append(Note(kind=kind, model=model.key if model else None, reason=reason, data=data))

@@ -148,3 +148,21 @@ def test_a_worker_that_the_host_does_not_know_is_gone() -> None:
     assert story.state("gemma") is State.COLD
     assert not isinstance(story.answers[1], answers.Refusal)
     assert dataclasses.is_dataclass(story.core.world)
+
+
+def test_of_two_lives_of_one_model_the_one_that_serves_stays() -> None:
+    story = Story(spec("gemma"), host=False)
+    loading = events.ObjectReport(model="gemma", state="loading", since=99.0)
+    story.tell(
+        events.HostFound(
+            workers=(
+                found("gemma", worker="serves", objects=(ready("gemma"),)),
+                found("gemma", worker="loads", objects=(loading,)),
+            )
+        )
+    )
+    assert story.granted(story.get("gemma")).worker == "serves"
+    assert [effect.worker for effect in story.effects if isinstance(effect, effects.StopWorker)] == ["loads"]
+    story.tell(events.WorkerExited(worker="loads", status=0))
+    assert story.state("gemma") is State.READY
+    assert story.free_gib == 6

@@ -1,0 +1,74 @@
+"""A host that is found again by the manager that lost it.
+
+Its workers have lived on, but orders and reports were lost with the connection. A known worker is
+not adopted anew: its own report says what is, the core's records say what was decided, and every
+decision that the report does not show is ordered again. All orders may be repeated.
+"""
+
+from __future__ import annotations
+
+from . import leases, lives
+from .effects import LoadObject, Resume, UnloadObject, Withdraw
+from .events import LeaseReport, WorkerReport
+from .lifecycle import LOADS, SERVES, State
+from .records import Instance, Lease, LeaseStage, Worker
+from .world import World
+
+
+def agree(world: World, worker: Worker, report: WorkerReport) -> None:
+    """Brings the core's record of a worker and the worker itself together."""
+    worker.pid, worker.endpoint = report.pid, report.endpoint
+    if worker.stopping:
+        lives.stop_worker(world, worker, lives.ABORT_GRACE_S)
+        return
+    told = {found.model: found.state for found in report.objects}
+    for instance in list(worker.instances.values()):
+        agree_on_object(world, instance, told.pop(instance.model.key, None))
+    for key in told:
+        world.emit(UnloadObject(worker=worker.id, model=key))
+    agree_on_leases(world, worker, {lease.lease: lease for lease in report.leases})
+    if not worker.instances:
+        lives.stop_worker(world, worker, lives.ABORT_GRACE_S)
+
+
+def agree_on_object(world: World, instance: Instance, told: str | None) -> None:
+    """`told` is the object's state as the worker reports it; None: there is no such object."""
+    worker, key = instance.worker.id, instance.model.key
+    if instance.state in lives.ENDING:
+        if told is None:
+            lives.gone(world, instance, State.COLD)
+        else:
+            world.emit(UnloadObject(worker=worker, model=key))
+    elif instance.state in LOADS:
+        if told is None:
+            world.emit(LoadObject(worker=worker, model=key))
+        elif told != State.LOADING:
+            lives.ready(world, instance)
+    elif told is None:
+        lives.gone(world, instance, State.COLD, "its worker does not have it any more")
+    else:
+        world.emit(Resume(worker=worker, model=key))
+        if instance.state is State.DRAINING:
+            lives.serve_on(world, instance, "the host was found again")
+
+
+def agree_on_leases(world: World, worker: Worker, told: dict[str, LeaseReport]) -> None:
+    """The worker knows the stage of a lease, the core whether it still stands."""
+    for instance in worker.instances.values():
+        for lease in list(instance.leases.values()):
+            found = told.pop(lease.id, None)
+            if found is None or instance.state not in SERVES:
+                leases.forget(world, lease)
+            else:
+                agree_on_lease(world, lease, found)
+    for name in told:
+        world.emit(Withdraw(worker=worker.id, lease=name))
+
+
+def agree_on_lease(world: World, lease: Lease, told: LeaseReport) -> None:
+    if lease.stage is LeaseStage.ENDING:
+        world.emit(Withdraw(worker=lease.instance.worker.id, lease=lease.id))
+        if not told.in_flight:
+            leases.forget(world, lease)
+    else:
+        lease.stage = leases.reported_stage(told)
