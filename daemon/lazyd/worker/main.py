@@ -97,6 +97,8 @@ class Worker:
 
     def _attach(self, fd: int) -> None:
         if self.manager is not None:
+            self.manager.read()  # orders that were given before the link was replaced still hold
+        if self.manager is not None:
             self.manager.close()
             self.admission.manager_lost(time.monotonic())
         self.admission.manager_found()
