@@ -108,8 +108,7 @@ def booted() -> Iterator[Machine]:
             eventually(lambda: machine.answer("systemctl", "is-system-running", "--wait") == "running", 60, "boot")
             yield machine
         finally:
-            outer.kill()
-            outer.wait()
+            end(outer)
             eventually(remove_cgroups, 10, "the end of everything booted")
 
 
@@ -126,6 +125,17 @@ def init_below(outer: subprocess.Popen[bytes], reason: Callable[[], str]) -> int
                 continue
         time.sleep(0.02)
     raise Refused(f"no systemd can be booted here: {reason()}")
+
+
+def end(outer: subprocess.Popen[bytes]) -> None:
+    """Ends the first process in the namespaces, and with it all others there."""
+    for first in psutil.Process(outer.pid).children() if outer.poll() is None else []:
+        first.kill()
+    try:
+        outer.wait(timeout=10)
+    except subprocess.TimeoutExpired:
+        outer.kill()
+        outer.wait()
 
 
 def last_line(log: str) -> str:

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from .machine import CHECKOUT
+from .machine import CHECKOUT, Machine
+from .units import MANAGER, Units
 
 if not shutil.which("make"):
     pytest.skip("needs make", allow_module_level=True)
@@ -89,3 +90,25 @@ def test_uninstall_removes_what_was_installed_and_leaves_the_rest(tmp_path: Path
 def test_a_prefix_that_systemd_does_not_search_has_its_units_in_etc(tmp_path: Path) -> None:
     make("install-units", tmp_path, prefix="/opt/lazyd")
     assert {"etc/systemd/system/lazyd.socket", "etc/sysusers.d/lazyd.conf"} <= files(tmp_path)
+
+
+def test_uninstall_stops_a_running_lazyd_and_leaves_configuration_state_and_users(machine: Machine) -> None:
+    units = Units(machine)
+    units.systemctl("enable", "--now", MANAGER)
+    machine.run("lazyctl", "status")
+    pins = f"{units.state_directory}/pins.json"
+    machine.run("touch", pins)
+    machine.run("make", "-C", str(CHECKOUT), "uninstall")
+    try:
+        units.nothing_left()
+        assert units.show(MANAGER, "LoadState") == "not-found"
+        assert machine.answer("pgrep", "--uid", "lazyd,lazyd-worker") == ""
+        left = ["/usr/local", "/etc/systemd", "/etc/lazyd", units.state_directory]
+        named = machine.answer(
+            "find", *left, "(", "-name", "*lazyd*", "-o", "-name", "*lazyctl*", ")", "-not", "-type", "d"
+        )
+        assert named == units.configuration
+        machine.run("test", "-e", pins)
+    finally:
+        machine.run("make", "-C", str(CHECKOUT), "install")
+        machine.run("rm", pins)

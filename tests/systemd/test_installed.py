@@ -50,6 +50,16 @@ while not select.select([sys.stdin], [], [], 0.005)[0]:
 seen = {"longest_s": max(waits, default=0), "calls": len(waits), "errors": errors, "workers": sorted(workers)}
 print(json.dumps(seen))
 """
+UPGRADE = """
+import json, os, socket, sys
+with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as host:
+    host.settimeout(20)
+    host.connect(sys.argv[1])
+    for order in ({"do": "hello", "pid": os.getpid(), "version": "test"}, {"do": "upgrade"}):
+        host.send(json.dumps(order).encode())
+    while host.recv(65536):
+        pass  # until the manager, which is the newer one again, has this connection closed
+"""
 
 
 @dataclass(frozen=True)
@@ -212,6 +222,20 @@ def test_a_host_that_dies_takes_its_workers_along_and_the_next_call_loads_again(
     assert again != worker
     assert again in daemon.units.pids(HOST)
     assert worker not in daemon.units.pids(HOST)
+
+
+def test_an_installation_over_a_running_daemon_disturbs_nobody_and_the_host_takes_it_up(daemon: Daemon) -> None:
+    worker, host = daemon.ask("pid"), daemon.units.pid(HOST)
+    call = daemon.start("lazyctl", "call", "thing", "take", "[3]")
+    eventually(lambda: daemon.in_flight("thing") == 1)
+    daemon.machine.run("make", "-C", str(CHECKOUT), "install")
+    daemon.units.systemctl("restart", MANAGER)
+    manager = daemon.units.owner or "lazyd"
+    daemon.machine.run(PYTHON, "-c", UPGRADE, f"{daemon.units.runtime}/host/host.sock", user=manager)
+    assert (daemon.ask("pid"), daemon.units.pid(HOST)) == (worker, host)
+    out, err = call.communicate(timeout=30)
+    assert (call.returncode, out.strip()) == (0, "3"), err
+    assert daemon.units.state() == ACTIVE
 
 
 def test_a_stop_lets_calls_end_answers_who_waits_and_leaves_nothing(daemon: Daemon) -> None:
