@@ -78,7 +78,7 @@ def test_a_load_that_ended_without_a_manager_is_ready_for_the_next(daemon: Daemo
 
 
 def test_workers_of_a_killed_manager_are_adopted_or_ended_and_never_unknown(daemon: Daemon) -> None:
-    """The manager is killed; an orphan answers on its port (kind 30)."""
+    """The manager is killed; an orphan answers on its port."""
     daemon.configure("@keeps\n@leaves")
     with daemon.start() as client:
         keeps, leaves = (client.call("Call", model=name, method="pid")["result"] for name in ("keeps", "leaves"))

@@ -73,7 +73,7 @@ def test_call_says_what_went_wrong(daemon: Daemon) -> None:
 
 
 def test_a_call_whose_worker_dies_says_how(daemon: Daemon) -> None:
-    """A worker dies and the next request gets a dead connection (kind 33): it is told, and the next call works."""
+    """A worker dies and the next request gets a dead connection: it is told, and the next call works."""
     with daemon.start() as client:
         with pytest.raises(Refused) as died:
             client.call("Call", model="echo", method="exit", args=[7])
@@ -144,7 +144,7 @@ def test_garbage_ends_its_connection_alone(daemon: Daemon) -> None:
 
 
 def test_four_first_requests_at_once_are_one_load(daemon: Daemon) -> None:
-    """Four copies, or one queued for ever (kind 1)."""
+    """Four copies, or one queued for ever."""
     gate = daemon.root / "gate"
     daemon.configure(f'@slow options.gate="{gate}"')
     daemon.start().close()
@@ -160,7 +160,7 @@ def test_four_first_requests_at_once_are_one_load(daemon: Daemon) -> None:
 
 
 def test_a_load_goes_on_when_the_first_client_leaves(daemon: Daemon) -> None:
-    """The first client leaves during the load and everybody's load is aborted (kind 2): the load is the manager's."""
+    """The first client leaves during the load and everybody's load is aborted: the load is the manager's."""
     gate = daemon.root / "gate"
     daemon.configure(f'@slow options.gate="{gate}"')
     daemon.start().close()
@@ -177,7 +177,7 @@ def test_a_load_goes_on_when_the_first_client_leaves(daemon: Daemon) -> None:
 
 
 def test_the_hot_path_and_looking_do_not_wait_for_another_models_load(daemon: Daemon) -> None:
-    """A loaded model waits 50 s behind another model's load; listing hangs during loads (kind 20)."""
+    """A loaded model waits 50 s behind another model's load; listing hangs during loads."""
     gate = daemon.root / "gate"
     daemon.configure(f'@hot\n@slow options.gate="{gate}"')
     with daemon.start() as client, daemon.client() as waits:
@@ -195,7 +195,7 @@ def test_the_hot_path_and_looking_do_not_wait_for_another_models_load(daemon: Da
 
 
 def test_looking_loads_wakes_and_refreshes_nothing(daemon: Daemon) -> None:
-    """A metrics scrape loads or wakes a model (kind 28)."""
+    """A metrics scrape loads or wakes a model."""
     daemon.configure('@cold\n@warm idle_timeout="3s"')
     with daemon.start() as client:
         client.call("Load", model="warm")

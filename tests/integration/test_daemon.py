@@ -202,7 +202,7 @@ def test_hang_up_stops_when_the_terminal_has_gone(daemon: Daemon) -> None:
 
 
 def test_idle_unload_ends_the_worker_and_not_the_service(daemon: Daemon) -> None:
-    """`os._exit` on idle ends the service (kind 32): the process that answers stays."""
+    """`os._exit` on idle ends the service: the process that answers stays."""
     daemon.configure('@echo idle_timeout="300ms"')
     with daemon.start() as client:
         pid = client.call("Call", model="echo", method="pid")["result"]

@@ -179,7 +179,7 @@ def test_a_file_that_may_not_be_read_says_so(failing: Daemon) -> None:
 
 
 def test_a_failing_model_is_paused_and_then_tried_again(failing: Daemon) -> None:
-    """Respawned on every request (kind 6), failed for ever (kind 7)."""
+    """Respawned on every request, failed for ever."""
     load_error(failing, "broken")
     with failing.client() as client, pytest.raises(Refused) as paused:
         client.call("Get", model="broken")

@@ -20,6 +20,8 @@ if TYPE_CHECKING:  # its import brings asyncio, which has to come in without ssl
     from .parts import Beginnings
 
 DESCRIPTION = "The manager: owns the models and the memory budget of this machine, in the foreground."
+MANY = 65536
+"""Descriptors that a manager may have."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -63,6 +65,7 @@ def _serve(options: argparse.Namespace) -> int:
     from .roles import Roles
 
     output.set_up()
+    _allow_many_connections()
     runtime = places.runtime_dir(options.runtime_dir)
     state = places.state_dir(options.state_dir)
     loaded = configuration.load_for_start(options.config, state)
@@ -101,6 +104,16 @@ def _run(given: Beginnings) -> int:
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(status)  # at once: a thread that waits for a dead disk must not hold the manager
+
+
+def _allow_many_connections() -> None:
+    """A descriptor a client and a worker: the usual soft limit of 1024 is kept for programs that use select."""
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = MANY if hard == resource.RLIM_INFINITY else min(hard, MANY)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def _import_asyncio() -> None:
