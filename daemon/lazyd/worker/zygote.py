@@ -97,6 +97,7 @@ def _be_middle(control: socket.socket, told: int, tells: int, host: int, worker_
 
 def _be_worker(host: int, worker_link: int, log: int) -> None:
     try:
+        os.setsid()
         process.replace_streams(log)
         process.reseed()
         worker.run(worker_link, host)

@@ -1,0 +1,375 @@
+"""How workers come and go: by fork or exec, whole, with the host and not with the manager."""
+
+from __future__ import annotations
+
+import os
+import signal
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from lazyd.host import processes
+
+from .host_driver import (
+    Host,
+    Manager,
+    exists,
+    is_alive,
+    places,
+    python_spec,
+    running_host,
+    wait_until,
+)
+
+MODEL = "thing"
+
+
+@pytest.fixture(params=["with cgroups", "without cgroups"])
+def host(request: pytest.FixtureRequest) -> Iterator[Host]:
+    """Where this machine lets nobody make cgroups both forms are the same."""
+    with running_host(cgroups=request.param == "with cgroups") as host:
+        yield host
+
+
+@pytest.fixture
+def manager(host: Host) -> Manager:
+    return host.manager()
+
+
+def pids_in(path: Path, count: int) -> list[int]:
+    return wait_until(lambda: len(p := path.read_text().split()) == count and list(map(int, p)), "daemons' pids")
+
+
+# Ending.
+
+
+@pytest.mark.parametrize("how", ["leaves", "is killed", "crashes"])
+def test_grandchildren_end_with_their_worker_wherever_they_went(manager: Manager, tmp_path: Path, how: str) -> None:
+    pid_file = tmp_path / "pids"
+    pid_file.touch()
+    manager.load("w", python_spec("things:with_daemons", options={"pid_file": str(pid_file)}))
+    pid = manager.host.expect("started")["pid"]
+    daemons = pids_in(pid_file, 4)
+    assert all(map(is_alive, daemons))
+    if how == "crashes":
+        os.kill(pid, signal.SIGSEGV)
+        exited = manager.host.expect("exited", worker="w")
+        assert exited["signal"] == signal.SIGSEGV
+    else:
+        exited = manager.stop("w", grace_s=20 if how == "leaves" else 0)
+    assert [daemon for daemon in daemons if is_alive(daemon)] == []
+    assert not exists(pid)
+
+
+def test_ending_one_worker_leaves_the_others_and_their_children(manager: Manager, tmp_path: Path) -> None:
+    files = [tmp_path / "a", tmp_path / "b"]
+    for name, file in zip("ab", files, strict=True):
+        file.touch()
+        manager.load(name, python_spec("things:with_daemons", options={"pid_file": str(file)}))
+    first, second = (pids_in(file, 4) for file in files)
+    assert manager.stop("a", grace_s=0)["signal"] == signal.SIGKILL
+    assert [pid for pid in first if is_alive(pid)] == []
+    assert [pid for pid in second if not is_alive(pid)] == []
+    assert manager.connect("b", MODEL, "l").call("echo") == []
+
+
+def test_a_worker_that_leaves_closes_its_objects_first(manager: Manager) -> None:
+    manager.load("w", python_spec("things:make"))
+    exited = manager.stop("w", grace_s=20)
+    assert (exited["status"], exited["signal"]) == (0, None)
+    assert exited["log"] == "closed thing\n"
+
+
+def test_native_code_that_holds_the_interpreter_is_killed_at_the_deadline(manager: Manager, tmp_path: Path) -> None:
+    begin_to_hang(manager, "w", tmp_path / "flag")
+    assert manager.stop("w", grace_s=0.2)["signal"] == signal.SIGKILL
+
+
+def test_a_load_in_python_code_that_reports_nothing_can_be_aborted(manager: Manager) -> None:
+    channel = manager.start("w", python_spec("things:busy"))
+    channel.send({"do": "load", "model": MODEL})
+    channel.expect("progress", phase="loading")
+    channel.send({"do": "unload", "model": MODEL})
+    channel.expect("unloaded", model=MODEL)
+    assert manager.stop("w", grace_s=20)["status"] == 0
+
+
+def test_a_worker_can_be_stopped_before_it_runs(manager: Manager) -> None:
+    manager.start("w", python_spec("things:make"))
+    assert manager.stop("w", grace_s=20)["worker"] == "w"
+
+
+def test_the_socket_of_a_worker_goes_with_it(manager: Manager) -> None:
+    manager.load("w", python_spec("things:make"))
+    path = Path(places.data_socket(str(manager.runtime_dir), "w"))
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    manager.stop("w", grace_s=0)
+    assert not path.exists()
+
+
+def test_workers_die_with_a_host_that_is_killed(host: Host, manager: Manager, tmp_path: Path) -> None:
+    manager.load("ready", python_spec("things:make"))
+    begin_to_hang(manager, "stuck", tmp_path / "flag")
+    pids = [manager.host.expect("started", worker=name)["pid"] for name in ("ready", "stuck")]
+    zygotes = [each.pid for each in processes.table().values() if each.parent == host.pid]
+    host.process.kill()
+    host.process.wait()
+    manager.host.expect_end()
+    for pid in {*pids, *zygotes}:
+        wait_until(lambda pid=pid: not is_alive(pid), f"the end of {pid}")
+
+
+def test_a_host_that_is_told_to_stop_stops_everything(host: Host, manager: Manager) -> None:
+    manager.load("w", python_spec("things:make"))
+    pid = manager.host.expect("started")["pid"]
+    host.process.send_signal(signal.SIGTERM)
+    assert manager.host.expect("exited", worker="w")["status"] == 0
+    assert host.process.wait(20) == 0
+    assert not exists(pid)
+    assert not Path(places.host_socket(str(host.runtime_dir))).exists()
+
+
+def test_quit_stops_all_workers_and_then_the_host(host: Host, manager: Manager) -> None:
+    manager.load("w", python_spec("things:make"))
+    manager.host.send({"do": "quit", "grace_s": 20})
+    assert manager.host.expect("exited", worker="w")["status"] == 0
+    manager.host.expect_end()
+    assert host.process.wait(20) == 0
+
+
+def test_calls_in_flight_are_drained_when_the_host_is_told_to_stop(
+    host: Host, manager: Manager, tmp_path: Path
+) -> None:
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    manager.load("w", python_spec("things:make"))
+    client = manager.connect("w", MODEL, "l")
+    client.ask("wait_for", str(fifo))
+    manager.workers["w"].expect("busy")
+    host.process.send_signal(signal.SIGTERM)
+    fifo.write_text("go")
+    assert client.answer() == "go"
+    assert manager.host.expect("exited", worker="w")["status"] == 0
+
+
+# What went wrong is told.
+
+
+def test_a_factory_that_raises_fails_the_load_and_not_the_worker(manager: Manager) -> None:
+    channel = manager.start("w", python_spec("things:raises"))
+    channel.send({"do": "load", "model": MODEL})
+    failed = channel.expect("failed")
+    assert failed["reason"] == "ValueError: the factory does not like this"
+    assert "in raises" in failed["traceback"]
+    channel.send({"do": "load", "model": MODEL})
+    channel.expect("failed")
+
+
+@pytest.mark.parametrize(
+    ("factory", "reason"),
+    [
+        ("nowhere:make", "ModuleNotFoundError: No module named 'nowhere'"),
+        ("things:nothing", "AttributeError: module 'things' has no attribute 'nothing'"),
+        ("things", "ValueError: the factory 'things' is not of the form module:attribute"),
+    ],
+)
+def test_a_factory_that_is_not_there_is_said_so(manager: Manager, factory: str, reason: str) -> None:
+    channel = manager.start("w", python_spec(factory))
+    channel.send({"do": "load", "model": MODEL})
+    assert channel.expect("failed")["reason"] == reason
+
+
+def test_a_factory_that_ends_the_process_is_reported_with_its_last_words(manager: Manager) -> None:
+    channel = manager.start("w", python_spec("things:leaves"))
+    channel.send({"do": "load", "model": MODEL})
+    exited = manager.host.expect("exited")
+    assert (exited["status"], exited["signal"], exited["log"]) == (3, None, "about to leave\n")
+
+
+@pytest.mark.parametrize(("how", "status", "number"), [("exit", 7, None), ("SIGKILL", None, 9), ("SIGABRT", None, 6)])
+def test_a_worker_that_dies_in_a_call_is_reported_and_the_client_sees_the_end(
+    manager: Manager, how: str, status: int | None, number: int | None
+) -> None:
+    manager.load("w", python_spec("things:make"))
+    client = manager.connect("w", MODEL, "l")
+    client.ask("die", how)
+    assert client.expect_end() == []
+    exited = manager.host.expect("exited")
+    assert (exited["status"], exited["signal"]) == (status, number)
+    assert exited["log"].startswith("last words\n")
+
+
+def test_an_interpreter_that_is_not_there_is_the_reason_of_the_exit(manager: Manager) -> None:
+    manager.start("w", python_spec("things:make", python="/no/such/python"))
+    exited = manager.host.expect("exited", worker="w")
+    assert exited["reason"] == "the interpreter /no/such/python is missing or cannot be executed"
+    assert (exited["status"], exited["signal"]) == (None, None)
+
+
+def test_an_interpreter_that_is_none_is_the_reason_of_the_exit(manager: Manager, tmp_path: Path) -> None:
+    broken = tmp_path / "python"
+    broken.write_text("#!/no/such/interpreter\n")
+    broken.chmod(0o755)
+    manager.start("w", python_spec("things:make", python=str(broken)))
+    exited = manager.host.expect("exited", worker="w")
+    assert exited["reason"] == f"{broken} cannot be executed: No such file or directory"
+
+
+def test_an_unknown_runtime_is_the_reason_of_the_exit(manager: Manager) -> None:
+    manager.start("w", {"name": "x", "runtime": "crystal_ball"})
+    assert manager.host.expect("exited")["reason"] == "there is no runtime 'crystal_ball'"
+
+
+# Zygotes and interpreters.
+
+
+def test_workers_of_one_recipe_come_from_one_zygote(host: Host, manager: Manager) -> None:
+    for name in ("a", "b"):
+        manager.load(name, python_spec("things:make"))
+    pids = [manager.host.expect("started", worker=name)["pid"] for name in ("a", "b")]
+    commands = [Path(f"/proc/{pid}/cmdline").read_bytes() for pid in pids]
+    assert all(b'"role": "zygote"' in command for command in commands)
+    assert [processes.look(pid).parent for pid in pids] == [host.pid, host.pid]  # type: ignore[union-attr]
+    assert [processes.look(pid).session for pid in pids] == pids  # type: ignore[union-attr]
+
+
+def test_without_zygotes_workers_are_executed_plainly(manager: Manager) -> None:
+    manager.host.send({"do": "settings", "max_zygotes": 0, "linger_s": 600})
+    manager.load("w", python_spec("things:make"))
+    pid = manager.host.expect("started")["pid"]
+    wait_until(lambda: is_plain(pid), "the program of the worker")
+    assert manager.connect("w", MODEL, "l").call("echo", 1) == [1]
+
+
+@pytest.mark.parametrize(
+    ("does", "reason"),
+    [
+        ("import threading; threading.Thread(target=threading.Event().wait, daemon=True).start()", "1 unknown threads"),
+        ("import socket; pair = socket.socketpair()", "is open after the imports"),
+        ("raise ImportError('half installed')", "half installed"),
+    ],
+)
+def test_a_library_that_may_not_be_forked_is_executed_plainly(
+    host: Host, manager: Manager, tmp_path: Path, does: str, reason: str
+) -> None:
+    package = tmp_path / "llama_cpp"
+    package.mkdir()
+    (package / "__init__.py").write_text(f"class Llama: pass\n{does}\n")
+    (package / "llama_cpp.py").write_text("")
+    manager.start("w", {"name": "w", "runtime": "llama_cpp", "path": "/nowhere", "python_path": [str(tmp_path)]})
+    pid = manager.host.expect("started")["pid"]
+    wait_until(lambda: is_plain(pid), "the program of the worker")
+    wait_until(lambda: reason in host.log(), "the reason in the host's log")
+    manager.workers["w"].expect("report")
+
+
+def test_the_zygote_used_longest_ago_leaves(host: Host, manager: Manager) -> None:
+    manager.host.send({"do": "settings", "max_zygotes": 2, "linger_s": 600})
+    for i in range(3):
+        manager.load(f"w{i}", python_spec("things:make", env={"WHICH": str(i)}))
+        assert manager.connect(f"w{i}", MODEL, f"l{i}").call("environment", "WHICH") == str(i)
+    assert wait_until(lambda: len(zygotes_of(host)) == 2 and zygotes_of(host), "two zygotes")
+
+
+def test_prepared_zygotes_are_there_before_they_are_needed(host: Host, manager: Manager) -> None:
+    manager.host.send({"do": "settings", "max_zygotes": 2, "linger_s": 600})
+    specs = [python_spec("things:make", env={"WHICH": str(i)}) for i in range(3)]
+    manager.host.send({"do": "prepare", "specs": specs})
+    wait_until(lambda: len(zygotes_of(host)) == 2, "two zygotes")
+
+
+def test_a_zygote_is_replaced_when_its_packages_change(host: Host, manager: Manager, tmp_path: Path) -> None:
+    package = tmp_path / "llama_cpp"
+    package.mkdir()
+    (package / "__init__.py").write_text("class Llama: pass\n")
+    (package / "llama_cpp.py").write_text("")
+    spec = {"name": "w", "runtime": "llama_cpp", "path": "/nowhere", "python_path": [str(tmp_path)]}
+    manager.start("a", spec).expect("report")
+    before = zygotes_of(host)
+    assert len(before) == 1
+    (package / "__init__.py").write_text("class Llama: version = 2\n")
+    manager.start("b", spec).expect("report")
+    wait_until(lambda: zygotes_of(host) and zygotes_of(host) != before, "another zygote")
+    assert "its zygote is replaced" in host.log()
+
+
+@pytest.mark.skipif(not Path("/usr/bin/pypy3").exists(), reason="pypy3 is not installed (Debian package pypy3)")
+def test_a_model_may_name_another_interpreter(manager: Manager, tmp_path: Path) -> None:
+    """It sees lazyd, and nothing else of lazyd's environment."""
+    spec = python_spec("things:make", python="/usr/bin/pypy3")
+    manager.load("w", spec)
+    client = manager.connect("w", MODEL, "l")
+    assert "PyPy" in client.call("who")["python"]
+    assert client.call("echo", [1, {"a": "b"}]) == [[1, {"a": "b"}]]
+    assert list(client.stream("count", 3)) == [0, 1, 2]
+    (tmp_path / "looks.py").write_text(
+        "class Looks:\n"
+        "    def sees(self, name):\n"
+        "        import importlib.util\n"
+        "        return importlib.util.find_spec(name) is not None\n"
+    )
+    manager.load("looks", python_spec("looks:Looks", python="/usr/bin/pypy3", python_path=[str(tmp_path)]))
+    looks = manager.connect("looks", MODEL, "l2")
+    assert looks.call("sees", "lazyd")
+    assert looks.call("sees", "lazyd.wire")
+    assert not looks.call("sees", "msgspec")
+    assert not looks.call("sees", "boot")
+    assert manager.stop("w", grace_s=20)["status"] == 0
+
+
+def test_the_environment_is_the_models_own(manager: Manager) -> None:
+    manager.load("w", python_spec("things:make", env={"OMP_NUM_THREADS": "2"}))
+    client = manager.connect("w", MODEL, "l")
+    assert client.call("environment", "OMP_NUM_THREADS") == "2"
+    assert client.call("environment", "ORT_DISABLE_TELEMETRY") == "1"
+    assert client.call("environment", "LAZYD_SOCKET") == places.control_socket(str(manager.runtime_dir))
+
+
+# Logs.
+
+
+def test_what_a_worker_writes_is_in_its_log_and_bounded(host: Host, manager: Manager, tmp_path: Path) -> None:
+    (tmp_path / "loud.py").write_text(
+        "class Loud:\n    def shout(self, n):\n        for i in range(n): print(i, 'x' * 1000)\n"
+    )
+    manager.load("w", python_spec("loud:Loud", name="loud/one:2", python_path=[str(tmp_path)]))
+    manager.connect("w", "loud/one:2", "l").call("shout", 1500)
+    manager.stop("w", grace_s=20)
+    log = host.runtime_dir / "host" / "logs" / "loud%2Fone%3A2.log"
+    assert log.read_text().endswith("1499 " + "x" * 1000 + "\n")
+    assert log.stat().st_size < 1024 * 1024
+    assert 900_000 < Path(f"{log}.1").stat().st_size <= 1024 * 1024
+
+
+def test_a_full_disk_loses_the_log_and_nothing_else(host: Host, manager: Manager) -> None:
+    logs = host.runtime_dir / "host" / "logs"
+    (logs / "thing.log").symlink_to("/dev/full")
+    manager.load("w", python_spec("things:make"))
+    client = manager.connect("w", MODEL, "l")
+    client.ask("die", "exit")
+    assert manager.host.expect("exited")["log"] == "last words\n"
+
+
+def begin_to_hang(manager: Manager, worker: str, flag: Path) -> None:
+    """A worker whose load is inside native code that holds the interpreter's lock."""
+    channel = manager.start(worker, python_spec("things:stuck", options={"flag": str(flag)}))
+    channel.send({"do": "load", "model": MODEL})
+    wait_until(flag.exists, "the load")
+
+
+def is_plain(pid: int) -> bool:
+    """Executed as a worker, and not forked from a zygote."""
+    return b'"role": "worker"' in Path(f"/proc/{pid}/cmdline").read_bytes()
+
+
+def zygotes_of(host: Host) -> set[int]:
+    found = set()
+    for each in processes.table().values():
+        if each.parent == host.pid and not each.is_dead:
+            command = Path(f"/proc/{each.pid}/cmdline").read_bytes()
+            comm = Path(f"/proc/{each.pid}/comm").read_text()
+            if b'"role": "zygote"' in command and comm.startswith("lazyd-z"):
+                found.add(each.pid)
+    return found
