@@ -135,7 +135,7 @@ def detail_lines(model: dict[str, Any], look: Look) -> list[str]:
         ("files cached", _percent(model.get("cachedFraction"))),
         ("leases", str(model["leases"])),
         ("idle time", _or(model.get("idleTimeoutSec"), "never unloaded for idleness")),
-        ("loads", f"{model['loads']}, evicted {model['evictions']} times"),
+        ("loads", f"{model['loads']}, and {model['evictions']} evictions"),
         ("last load took", _or(model.get("lastLoadSec"), "")),
         ("expected load", _or(model.get("expectedLoadSec"), "")),
         ("last error", one_line(model.get("lastError") or "")),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,18 +15,21 @@ from ..names import MODEL
 from ..session import Session
 from ..units import duration, size
 
-_SECTIONS = (("spec", "spec"), ("metadata", "what its file says"), ("prediction", "what a load will need"))
+RAW = "metadata"
+"""The file's own keys, among what is said about it."""
 
 
 @command(
     examples="""
         lazyctl show gemma
+        lazyctl show --all gemma
         lazyctl --json show gemma | jq .metadata
     """
 )
 @click.argument("model", type=MODEL)
+@click.option("--all", "everything", is_flag=True, help="Every key that the file has, too.")
 @click.pass_obj
-def show(session: Session, model: str) -> None:
+def show(session: Session, model: str, everything: bool) -> None:
     """Show MODEL's spec, and what its file says, without loading it.
 
     Long values are shortened here; --json has them whole.
@@ -34,12 +38,19 @@ def show(session: Session, model: str) -> None:
     if session.json:
         session.print_json(reply)
         return
+    said = dict(reply["metadata"])
+    raw = said.pop(RAW, None) or {}
+    sections = {"spec": reply["spec"], "what its file says": said, "what a load will need": reply["prediction"]}
+    if everything:
+        sections["its keys"] = raw
     look = session.out
     lines = model_lines([reply["model"]], look)
-    for key, title in _SECTIONS:
-        facts = [(name, in_words(name, value)) for name, value in _flat(reply[key])]
+    for title, table in sections.items():
+        facts = [(name.removeprefix("bytes."), in_words(name, value)) for name, value in _flat(table)]
         if facts:
             lines += ["", look.paint(title, "bold"), *pair_lines(facts, look, lines_each=2)]
+    if raw and not everything:
+        lines += ["", look.paint(f"and {len(raw)} keys of its own: lazyctl show --all {model}", "dim")]
     session.say(*lines)
 
 
@@ -55,11 +66,11 @@ def _flat(table: Mapping[str, Any], above: str = "") -> list[tuple[str, Any]]:
 
 
 def in_words(name: str, value: Any) -> str:
-    """A value with its unit, which its name tells: ``memory_bytes``, ``idleTimeoutSec``."""
+    """A value with its unit, which its name tells: ``fileBytes``, ``bytes.host``, ``lastLoadSec``."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    if name.endswith(("_bytes", "Bytes")):
+    if re.search(r"(\b|_)bytes|Bytes", name):
         return size(value)
     if name.endswith(("_s", "Sec")):
         return duration(value)
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    return f"{value:,}" if isinstance(value, int) and value >= 10_000 else f"{value:g}"

@@ -20,8 +20,8 @@ def version(session: Session) -> None:
     client = installed_version("lazyd")
     if not session.json:
         session.say(f"lazyctl {client}")
-    daemon = session.ask("Status")["daemon"]
+    daemon = session.ask("org.varlink.service.GetInfo")["version"]
     if session.json:
-        session.print_json({"client": client, "daemon": daemon["version"]})
+        session.print_json({"client": client, "daemon": daemon})
     else:
-        session.say(f"lazyd   {daemon['version']}")
+        session.say(f"lazyd   {daemon}")

@@ -105,11 +105,17 @@ def describe() -> dict[str, Any]:
         "spec": {
             "runtime": "llama_cpp",
             "path": "/models/gemma.gguf",
-            "idle_timeout_s": 300.0,
+            "idle_timeout": "5min",
             "options": {"n_ctx": 4096},
         },
-        "metadata": {"general.architecture": "gemma3", "tokenizer.chat_template": "{{ bos_token }}\n" * 200},
-        "prediction": {"ram_bytes": 450 * MIB, "source": "file size"},
+        "metadata": {
+            "architecture": "gemma3",
+            "parameters": 268098176,
+            "fileBytes": 253 * MIB,
+            "bytesByType": {"Q8_0": 30 * MIB},
+            "metadata": {"general.architecture": "gemma3", "tokenizer.chat_template": "{{ bos_token }}\n" * 200},
+        },
+        "prediction": {"bytes": {"host": 450 * MIB}, "source": "file size"},
     }
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -182,12 +184,28 @@ def test_unload_wants_names_or_one_of_all_and_idle(daemon: Daemon, lazyctl: Lazy
 
 def test_show_tells_what_the_file_says_on_few_lines(daemon: Daemon, lazyctl: Lazyctl) -> None:
     daemon.answer("Describe", describe())
-    out = lazyctl("show", "gemma").out
-    assert "idle_timeout_s  5 min" in out
-    assert "options.n_ctx   4096" in out
-    assert "general.architecture     gemma3" in out
-    assert "ram_bytes  450 MiB" in out
-    assert out.count("bos_token") < 10
+    lines = lazyctl("show", "gemma").out.splitlines()
+    facts = dict(re.split(r"  +", line.strip(), maxsplit=1) for line in lines if line.startswith("  "))
+    assert facts == {
+        "runtime": "llama_cpp",
+        "path": "/models/gemma.gguf",
+        "idle_timeout": "5min",
+        "options.n_ctx": "4096",
+        "architecture": "gemma3",
+        "parameters": "268,098,176",
+        "fileBytes": "253 MiB",
+        "bytesByType.Q8_0": "30.0 MiB",
+        "host": "450 MiB",
+        "source": "file size",
+    }
+    assert lines[-1] == "and 2 keys of its own: lazyctl show --all gemma"
+
+
+def test_show_all_shortens_long_values(daemon: Daemon, lazyctl: Lazyctl) -> None:
+    daemon.answer("Describe", describe())
+    out = lazyctl("show", "--all", "gemma").out
+    assert "general.architecture" in out
+    assert 0 < out.count("bos_token") < 10
     assert max(map(len, out.splitlines())) <= 80
 
 
@@ -231,6 +249,44 @@ def test_health_of_an_unknown_model_is_not_found(daemon: Daemon, lazyctl: Lazyct
     result = lazyctl("health", "gema")
     assert result.status == 4
     assert "gemma" in result.error
+
+
+def test_version_tells_both_versions(daemon: Daemon, lazyctl: Lazyctl) -> None:
+    daemon.answer("org.varlink.service.GetInfo", {"version": "9.9"})
+    assert lazyctl("version").out.splitlines()[-1] == "lazyd   9.9"
+    assert lazyctl("--json", "version").json["daemon"] == "9.9"
+
+
+def test_version_tells_the_clients_even_without_a_daemon(lazyctl: Lazyctl) -> None:
+    result = lazyctl("version")
+    assert result.status == 69
+    assert re.fullmatch(r"lazyctl \d+\.\d+\.\d+\n", result.out)
+
+
+def test_a_configuration_on_disk_that_is_wrong_is_told(daemon: Daemon, lazyctl: Lazyctl) -> None:
+    reply = status(hot())
+    reply["daemon"]["problems"] = [
+        "/etc/lazyd/lazyd.toml:3: models.gemma.teir: unknown key; did you mean tier?",
+        "b",
+        "c",
+    ]
+    daemon.answer("Status", reply)
+    out = lazyctl("status").out
+    assert "did you mean tier? (and 2 more: lazyctl config check)" in " ".join(out.split())
+    assert max(map(len, out.splitlines())) <= 80
+
+
+def test_config_check_needs_no_daemon(lazyctl: Lazyctl, tmp_path: Path) -> None:
+    file = tmp_path / "lazyd.toml"
+    file.write_text('[models.gemma]\nruntime = "python"\nfactory = "a:b"\nteir = "resident"\n')
+    result = lazyctl("config", "check", str(file))
+    assert (result.status, result.err) == (1, "")
+    assert "models.gemma.teir: unknown key; did you mean tier?" in result.out
+    reply = lazyctl("config", "check", str(file), "--json").json
+    assert reply["files"] == [str(file)]
+    assert len(reply["problems"]) == 1
+    file.write_text("")
+    assert lazyctl("config", "check", str(file)).status == 0
 
 
 def test_load_without_a_terminal_draws_nothing(daemon: Daemon, lazyctl: Lazyctl) -> None:
