@@ -35,10 +35,7 @@ def agree_on_object(world: World, instance: Instance, told: str | None) -> None:
     """`told` is the object's state as the worker reports it; None: there is no such object."""
     worker, key = instance.worker.id, instance.model.key
     if instance.state in lives.ENDING:
-        if told is None:
-            lives.gone(world, instance, State.COLD)
-        else:
-            world.emit(UnloadObject(worker=worker, model=key))
+        world.emit(UnloadObject(worker=worker, model=key))  # a report does not show what is unloading
     elif instance.state in LOADS:
         if told is None:
             world.emit(LoadObject(worker=worker, model=key))
@@ -53,13 +50,17 @@ def agree_on_object(world: World, instance: Instance, told: str | None) -> None:
 
 
 def agree_on_leases(world: World, worker: Worker, told: dict[str, LeaseReport]) -> None:
-    """The worker knows the stage of a lease, the core whether it still stands."""
+    """The worker knows the stage of a lease, the core whether it still stands.
+
+    One that was granted, and of which nothing was heard, may be on its way. If it was lost, nobody
+    presents it, and it ends like any other.
+    """
     for instance in worker.instances.values():
         for lease in list(instance.leases.values()):
             found = told.pop(lease.id, None)
-            if found is None or instance.state not in SERVES:
+            if instance.state not in SERVES or (found is None and lease.stage is not LeaseStage.GRANTED):
                 leases.forget(world, lease)
-            else:
+            elif found is not None:
                 agree_on_lease(world, lease, found)
     for name in told:
         world.emit(Withdraw(worker=worker.id, lease=name))

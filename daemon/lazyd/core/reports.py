@@ -20,7 +20,7 @@ from .events import (
 )
 from .ledger import CUDA, Device
 from .lifecycle import LOADS, SERVES, State
-from .records import Asked, Instance, Leaving, Prediction, Worker
+from .records import Asked, Instance, LeaseStage, Leaving, Prediction, Worker
 from .world import World
 
 FORGIVEN_DEATHS = 1
@@ -121,10 +121,19 @@ def object_gone(world: World, instance: Instance | None) -> None:
 
 
 def drained(world: World, event: Drained) -> None:
-    """The worker admits nothing more and nothing is in flight; it has ended the object's leases."""
+    """The worker admits nothing more and nothing is in flight; it has ended the object's leases.
+
+    So it has if the drain was taken back meanwhile. Only a lease of which it has said nothing yet
+    may have been granted after.
+    """
     instance = world.instance(event.worker, event.model)
+    if instance is None:
+        return
+    for lease in list(instance.leases.values()):
+        if lease.stage is not LeaseStage.GRANTED:
+            leases.forget(world, lease)
     going = answered(instance, event)
-    if instance is not None and going is not None:
+    if going is not None:
         going.drained = True
         if instance.protected_until <= world.now:
             leases.forget_all(world, instance)

@@ -63,7 +63,7 @@ def test_a_load_that_was_lost_is_ordered_again_and_one_that_has_ended_is_noticed
     story.granted(request)
 
 
-def test_leases_that_the_worker_never_heard_of_are_forgotten_and_those_given_back_withdrawn() -> None:
+def test_leases_that_the_worker_has_not_heard_of_end_unpresented_and_those_given_back_are_withdrawn() -> None:
     story = Story(spec("gemma"))
     lost, kept = story.get("gemma"), story.get("gemma")
     story.ready("gemma")
@@ -72,8 +72,10 @@ def test_leases_that_the_worker_never_heard_of_are_forgotten_and_those_given_bac
     )
     stale = events.LeaseReport(lease="given back", token="t", model="gemma", holder=1000, granted=story.now)
     found_again(story, story.worker("gemma"), ("gemma", "ready"), leases=(told, stale))
-    assert list(story.core.world.leases) == [story.granted(kept).lease]
+    assert list(story.core.world.leases) == [story.granted(lost).lease, story.granted(kept).lease]
     assert effects.Withdraw(worker=story.worker("gemma"), lease="given back") in story.effects
+    story.wait(31)
+    assert list(story.core.world.leases) == [story.granted(kept).lease]
     story.tell(events.Release(request=90, lease=story.granted(lost).lease, holder=1000))
     assert isinstance(story.answers[90], answers.NoSuchLease)
 
