@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 FOREVER = float("inf")
 MOST_TICKS_AT_ONCE = 50
-KEPT_STEPS = 60
+KEPT_STEPS = 600
 """So many steps are shown when a schedule fails."""
 
 
@@ -34,7 +34,9 @@ class SimManager:
         self.told = Told(world)
         self.up = False
         self.attached = False
-        """A host is connected, or is just telling of its workers."""
+        """Workers and host can tell it something."""
+        self.reaches_host = False
+        """The host takes its orders: it is connected, and the core knows its workers."""
         self.epoch = 0
         self.connection = 0
         self.deadline = FOREVER
@@ -113,13 +115,19 @@ class SimManager:
     def _do_startworker(self, effect: effects.StartWorker) -> None:
         worker = SimWorker(self.world, effect, self.told.config.models[effect.model])
         self.world.workers[worker.id] = self.world.every_worker[worker.id] = worker
-        self.world.host.inbox.send((effect, worker))
+        self._order(effect, worker)
 
     def _do_stopworker(self, effect: effects.StopWorker) -> None:
         worker = self.world.workers.get(effect.worker)
         if worker is not None:
             worker.ordered_to_stop = True
+            self._order(effect, worker)
+
+    def _order(self, effect: effects.Effect, worker: SimWorker) -> None:
+        if self.reaches_host:
             self.world.host.inbox.send((effect, worker))
+        else:
+            self.world.host.never_started(effect, worker)
 
     def _do_grant(self, effect: effects.Grant) -> None:
         worker = self.world.every_worker[effect.worker]
@@ -156,38 +164,43 @@ class SimManager:
 
     def find_host(self, epoch: int) -> None:
         """The host tells of its workers, each worker of what it holds."""
-        if epoch != self.epoch or self.attached or not self.world.host.alive:
+        if epoch != self.epoch or self.reaches_host or not self.world.host.alive:
             return
         self.attached = True
         self.connection += 1
         self.world.host.finish_spawns()
         running = list(self.world.host.workers.values())
+        reports = tuple(worker.find_manager() for worker in running)
         arrives = self.world.clock.now + self.world.delay()
         for worker in running:
             worker.outbox.not_before(arrives)
         self.world.host.outbox.not_before(arrives)
-        found = events.HostFound(workers=tuple(worker.find_manager() for worker in running))
+        found = events.HostFound(workers=reports)
         self.world.clock.at(arrives, self._found, found, self.connection)
 
     def _found(self, found: events.HostFound, connection: int) -> None:
         if connection == self.connection and self.attached:
+            self.reaches_host = True
             self.tell(found)
 
     def reconnect(self) -> None:
         """The connection to the host broke, and is there again: the same core hears anew of all workers.
 
-        What was on its way is cut, as when the manager dies, but the core remembers what it ordered.
+        Workers are reached all the time, first by their old channels, then by new ones. Orders for
+        the host are dropped until the core has been told what there is.
         """
-        self.attached = False
+        host = self.world.host
+        self.reaches_host = False
         self.connection += 1
-        self._cut_channels()
+        host.outbox.cut(0)
+        host.lose(host.inbox.cut(self.world.rng.randrange(len(host.inbox) + 1)))
         self.world.clock.after(self.world.rng.uniform(0.01, 0.3), self.find_host, self.epoch)
 
     def lose_host(self) -> None:
         """The host has died. A manager that knew it hears of it a moment later, and finds a new one after that."""
         if not self.attached:
             return
-        self.attached = False
+        self.attached = self.reaches_host = False
         self.connection += 1
         self.world.clock.after(self.world.delay(), self._host_lost, self.epoch)
 
@@ -198,18 +211,14 @@ class SimManager:
         self.world.clock.after(self.world.rng.uniform(0.05, 1.5), self.find_host, epoch)
 
     def die(self) -> None:
-        """SIGKILL."""
-        self.up = self.attached = False
+        """SIGKILL: what was on its way to others may still arrive, what was on its way back does not."""
+        self.up = self.attached = self.reaches_host = False
         self.epoch += 1
         self.connection += 1
         self.deadline = FOREVER
-        self._cut_channels()
-        self.world.control.manager_died()
-
-    def _cut_channels(self) -> None:
-        """What was on its way to the host and the workers may still arrive, what was on its way back does not."""
         rng, host = self.world.rng, self.world.host
         host.outbox.cut(0)
         host.lose(host.inbox.cut(rng.randrange(len(host.inbox) + 1)))
         for worker in list(self.world.workers.values()):
             worker.lose_manager(rng.randrange(len(worker.inbox) + 1))
+        self.world.control.manager_died()

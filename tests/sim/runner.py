@@ -17,7 +17,7 @@ from .truth import Violation
 from .world import World
 
 EVENTS_A_SCHEDULE = 500
-SHOWN_STEPS = 40
+SHOWN_STEPS = 600
 LONGEST_SCHEDULE_S = 5.0
 
 

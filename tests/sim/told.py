@@ -139,7 +139,7 @@ class Told:
                 self.workers.clear()
             case events.HostFound(workers=reports):
                 self.has_host = True
-                self.workers = {report.worker: self._found(report) for report in reports}
+                self.workers = {report.worker: self._found(report, self.workers.get(report.worker)) for report in reports}
             case events.Stop(deadline=deadline):
                 self.stop_deadline = deadline
             case _:
@@ -153,6 +153,7 @@ class Told:
             case effects.StopWorker(worker=name):
                 self.workers[name].stopping = True
             case effects.LoadObject(worker=name, model=model):
+                self.workers[name].unloading.pop(model, None)
                 self.workers[name].loading[model] = self._world.clock.now
             case effects.UnloadObject(worker=name, model=model):
                 worker = self.workers[name]
@@ -186,14 +187,21 @@ class Told:
             objects.pop(model, None)
         worker.drains.pop(model, None)
 
-    def _found(self, report: events.WorkerReport) -> ToldWorker:
+    def _found(self, report: events.WorkerReport, before: ToldWorker | None) -> ToldWorker:
+        """A worker that is found: a new manager knows only this; one that had lost it also what it had ordered."""
         known = self._world.workers.get(report.worker)
-        worker = ToldWorker(report.memo["model"], known.spec if known else None)
+        worker = before or ToldWorker(report.memo["model"], known.spec if known else None)
+        since, worker.loading, worker.ready, worker.drains = worker.loading, {}, {}, {}
         for thing in report.objects:
             if thing.state == "loading":
-                worker.loading[thing.model] = self._world.clock.now
+                worker.loading[thing.model] = since.get(thing.model, self._world.clock.now)
             else:
                 worker.ready[thing.model] = True
             if thing.state == "draining":
                 worker.drains[thing.model] = 0
+        inside = self._world.workers[report.worker].objects if known else {}
+        worker.unloading = {model: True for model in worker.unloading if model in inside}
+        for model in worker.unloading:
+            worker.loading.pop(model, None)
+            worker.ready.pop(model, None)
         return worker

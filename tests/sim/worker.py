@@ -132,9 +132,9 @@ class SimWorker:
         known = self.objects.get(model)
         if known is not None and known.state == "unloading":
             self.load_again[model] = True
-        elif known is not None:
-            self.world.fail("one_load", f"{self} was told to load {model} again")
-        else:
+        elif known is not None and known.state == "ready":
+            self.say(events.ObjectReady(worker=self.id, model=model))
+        elif known is None:
             self.admission.loading(model, self.world.clock.now)
             self.world.host.begin_load(self, self.objects[model])
 
@@ -307,7 +307,10 @@ class SimWorker:
         self._set_alarm()
 
     def find_manager(self) -> events.WorkerReport:
-        """A new connection; the first thing on it is this report."""
+        """A new connection. What the old one still had is read first; this report is the first thing on the new one."""
+        self.inbox.read_dry()
+        self.outbox.cut(0)
+        self.admission.manager_lost(self.world.clock.now)
         self.admission.manager_found()
         self._set_alarm()
         report = self.admission.report()
