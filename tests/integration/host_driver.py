@@ -214,7 +214,8 @@ class Client:
         """The next frame. Raises `EOFError`."""
         deadline = time.monotonic() + limit_s
         while not self.frames:
-            assert self.is_open and readable(self.socket, deadline), "no frame came"
+            assert self.is_open, "the connection has ended"
+            assert readable(self.socket, deadline), "no frame came"
             try:
                 count = self.socket.recv_into(self.reader.space())
             except ConnectionResetError:

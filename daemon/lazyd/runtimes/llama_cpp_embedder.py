@@ -43,8 +43,8 @@ class Embedder:
             raise ValueError("an empty text has no embedding")
         self._llama.wanted()
         api.llama_memory_clear(api.llama_get_memory(self._context), True)
-        batch = api.llama_batch_get_one((api.llama_token * len(tokens))(*tokens), len(tokens))
-        code = api.llama_decode(self._context, batch)
+        memory = (api.llama_token * len(tokens))(*tokens)  # the batch only points there
+        code = api.llama_decode(self._context, api.llama_batch_get_one(memory, len(tokens)))
         if code != 0:
             raise RuntimeError(f"llama.cpp could not compute an embedding (code {code})")
         size = api.llama_model_n_embd(self._llama.model)
