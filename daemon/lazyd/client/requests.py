@@ -173,6 +173,8 @@ class Requests:
             raise Unavailable(socket=self.socket, reason="it is being stopped") from None
         self.reconnect.answered()
         self._keep(control)
+        if isinstance(error, Timeout) and request.timeout_s is not None:
+            error.timeout_sec = request.timeout_s  # the daemon was told what was left of it
         raise error
 
     def _repeat(self, request: Request, cause: Dropped | OSError) -> Steps[None]:
