@@ -52,13 +52,22 @@ print(json.dumps(seen))
 """
 UPGRADE = """
 import json, os, socket, sys
-with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as host:
-    host.settimeout(20)
-    host.connect(sys.argv[1])
-    for order in ({"do": "hello", "pid": os.getpid(), "version": "test"}, {"do": "upgrade"}):
-        host.send(json.dumps(order).encode())
-    while host.recv(65536):
-        pass  # until the manager, which is the newer one again, has this connection closed
+
+def told():
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as host:
+        host.settimeout(20)
+        host.connect(sys.argv[1])
+        try:
+            for order in ({"do": "hello", "pid": os.getpid(), "version": "test"}, {"do": "upgrade"}):
+                host.send(json.dumps(order).encode())
+        except BrokenPipeError:
+            return False  # the manager was quicker: the newest connection wins
+        while host.recv(65536):
+            pass  # until it has this one closed, being the newer one again
+        return True
+
+while not told():
+    pass
 """
 
 
