@@ -16,8 +16,6 @@ import psutil
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 CGROUP = "lazyd-test"
-REFUSED = 77
-"""boot.sh's exit status where namespaces or mounts are not allowed."""
 
 T = TypeVar("T")
 
