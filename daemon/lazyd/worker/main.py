@@ -9,7 +9,6 @@ is gone it ends at once. The loss of the manager changes nothing for clients.
 from __future__ import annotations
 
 import contextlib
-import importlib
 import os
 import socket
 import sys
@@ -45,9 +44,9 @@ def run(fd: int, host: int) -> None:
 
 def import_all() -> None:
     """Imports what a worker may need later, so that its code is of one version."""
-    for name in ("lazyd", "lazyd.client.context", "lazyd.client.blocking"):
-        with contextlib.suppress(ImportError):  # a worker without the client cannot call other models
-            importlib.import_module(name)
+    from ..client import import_all as import_client
+
+    import_client()
 
 
 class Worker:
