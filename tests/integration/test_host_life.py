@@ -129,7 +129,7 @@ def test_another_users_connection_is_refused(host: Host) -> None:
     assert subprocess.run(command, capture_output=True, check=True).stdout.strip() == b"b''"
 
 
-def test_the_managers_user_may_connect_when_it_is_another(tmp_path: Path) -> None:
+def test_the_managers_user_may_connect_when_it_is_another() -> None:
     if os.geteuid() != 0:
         pytest.skip("only root can start a host for another user")
     with tempfile.TemporaryDirectory(prefix="lazyd-") as directory:
@@ -212,7 +212,7 @@ def test_a_manager_that_comes_back_in_time_ends_the_waiting(host: Host) -> None:
     ],
 )
 def test_under_systemd_the_managers_unit_says_whether_anybody_comes_back(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: str, leaves: bool
+    tmp_path: Path, answer: str, leaves: bool
 ) -> None:
     asked = tmp_path / "asked"
     systemctl = tmp_path / "systemctl"

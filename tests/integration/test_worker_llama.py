@@ -27,9 +27,9 @@ def manager() -> Iterator[Manager]:
 
 
 @pytest.fixture(scope="module")
-def worker(manager: Manager) -> Iterator[str]:
+def worker(manager: Manager) -> str:
     manager.load("smol", llama_spec(n_ctx=1024))
-    yield "smol"
+    return "smol"
 
 
 @pytest.fixture

@@ -1,0 +1,140 @@
+"""The host's parts that need no other process."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from lazyd.host import linger, measure, processes
+from lazyd.host.logs import MAX_FILE, TAIL, LogFile, LogPipe
+from lazyd.host.recipe import Recipe, base_environment
+from lazyd.worker.loop import Loop
+
+
+def process(pid: int, parent: int, session: int = 0, state: str = "S") -> processes.Process:
+    return processes.Process(pid, state, parent, session, pid)
+
+
+def test_a_family_is_a_session_with_all_its_descendants() -> None:
+    table = {
+        p.pid: p
+        for p in (
+            process(10, 1, 10),
+            process(11, 10, 10),
+            process(12, 1, 10),  # its parent has ended, its session has not
+            process(13, 11, 13),  # a session of its own below
+            process(14, 13, 13, "Z"),
+            process(20, 1, 20),
+        )
+    }
+    assert processes.family(10, "none@none", table) == {10, 11, 12, 13}
+
+
+def test_a_program_that_inherited_the_marker_is_of_the_family() -> None:
+    program = [sys.executable, "-c", "print(flush=True); input()"]
+    child = subprocess.Popen(
+        program,
+        env={**os.environ, processes.MARKER: "w1@1-2"},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        start_new_session=True,
+    )
+    assert child.stdout is not None
+    child.stdout.readline()
+    table = processes.table()
+    assert child.pid in processes.family(-1, "w1@1-2", table)
+    assert child.pid not in processes.family(-1, "w1@1-23", table)
+    assert child.pid not in processes.family(-1, "w1@1", table)
+    child.communicate(b"\n")
+
+
+def test_a_process_knows_itself() -> None:
+    me = processes.look(os.getpid())
+    assert me is not None
+    assert (me.parent, me.session) == (os.getppid(), os.getsid(0))
+    assert processes.identity() == processes.identity() == f"{me.pid}-{me.started}"
+
+
+def test_memory_is_counted_by_proportional_shares() -> None:
+    share = measure.proportional(os.getpid())
+    assert share is not None
+    assert 1_000_000 < share["Pss"] <= share["Rss"]
+    assert measure.proportional(2**22 + 1) is None
+    assert measure.memory_bytes([2**22 + 1], None) == 0
+
+
+@pytest.mark.parametrize(
+    ("shown", "gone"),
+    [
+        ("ActiveState=inactive\n", True),
+        ("ActiveState=failed\nJob=0\n", True),
+        ("ActiveState=inactive\nJob=17\n", False),
+        ("ActiveState=active\n", False),
+        ("ActiveState=deactivating\n", False),
+        ("Failed to connect to bus\n", None),
+        ("", None),
+    ],
+)
+def test_what_systemctl_shows_says_whether_a_manager_comes_back(shown: str, gone: bool | None) -> None:
+    assert linger.nobody_comes_back(shown) is gone
+
+
+def test_a_log_is_rotated_once(tmp_path: Path) -> None:
+    log = LogFile(str(tmp_path / "x.log"))
+    line = b"x" * 9_999 + b"\n"
+    for _ in range(250):
+        log.write(line)
+    assert (tmp_path / "x.log").stat().st_size <= MAX_FILE
+    assert (tmp_path / "x.log.1").stat().st_size <= MAX_FILE
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["x.log", "x.log.1"]
+
+
+def test_a_log_that_cannot_be_written_is_no_reason_to_stop(tmp_path: Path) -> None:
+    LogFile(str(tmp_path / "no" / "such" / "x.log")).write(b"lost")
+
+
+def test_the_last_lines_are_kept_whole(tmp_path: Path) -> None:
+    reads, writes = os.pipe()
+    pipe = LogPipe(Loop(), reads, LogFile(str(tmp_path / "x.log")))
+    for i in range(1000):
+        os.write(writes, f"line {i} ä\n".encode())
+        if i % 100 == 0:
+            pipe.catch_up()
+    os.close(writes)
+    pipe.finish()
+    lines = pipe.last_lines.splitlines()
+    assert lines[-1] == "line 999 ä"
+    assert all(line.startswith("line ") for line in lines)
+    assert len(pipe.last_lines.encode()) <= TAIL
+
+
+def test_recipes_differ_in_what_cannot_be_changed_after_the_start() -> None:
+    base = base_environment("/run/lazyd/control.sock")
+    spec = {"name": "m", "runtime": "python", "factory": "a:b"}
+    one = Recipe.of(spec, base)
+    assert Recipe.of({**spec, "name": "other", "options": {"x": 1}}, base) == one
+    assert Recipe.of({**spec, "env": {"OMP_NUM_THREADS": "2"}}, base) != one
+    assert Recipe.of({**spec, "python_path": ["/opt"]}, base) != one
+    assert Recipe.of({**spec, "python": "/bin/sh"}, base) != one
+
+
+def test_a_models_own_environment_wins_and_systemds_is_not_inherited(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NOTIFY_SOCKET", "/run/systemd/notify")
+    monkeypatch.setenv("LISTEN_FDS", "1")
+    monkeypatch.delenv("LAZYD_SOCKET", raising=False)
+    base = base_environment("/run/lazyd/control.sock")
+    spec = {"name": "m", "runtime": "python", "factory": "a:b", "env": {"ORT_DISABLE_TELEMETRY": "0"}}
+    env = dict(Recipe.of(spec, base).env)
+    assert env["ORT_DISABLE_TELEMETRY"] == "0"
+    assert env["LAZYD_SOCKET"] == "/run/lazyd/control.sock"
+    assert "NOTIFY_SOCKET" not in env
+    assert "LISTEN_FDS" not in env
+
+
+def test_the_host_is_light() -> None:
+    program = "import sys, lazyd.host.main; print([m for m in ('asyncio', 'msgspec', 'numpy') if m in sys.modules])"
+    assert subprocess.run([sys.executable, "-c", program], capture_output=True, check=True).stdout == b"[]\n"
