@@ -10,16 +10,19 @@ from __future__ import annotations
 import gc
 import os
 import sys
+from io import TextIOWrapper
 from typing import NoReturn
 
 
 def main() -> NoReturn:
     """Carry out the command line of this process, and end it."""
     gc.disable()
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):  # None where the descriptor is closed
+            stream.reconfigure(errors="replace")  # a name that the locale cannot say is no reason to fail
     from .program import run
 
     gc.freeze()
     gc.enable()
     status = run()
-    sys.stderr.flush()
     os._exit(status)

@@ -42,7 +42,7 @@ def _known(ctx: click.Context) -> list[tuple[str, str]]:
     try:
         models: list[dict[str, Any]] = session.ask("Status", timeout_s=LIMIT_S)["models"]
         names = [(full_name(model), model["state"]) for model in models]
-        aliases = [(alias, f"{full_name(model)} ({model['state']})") for model in models for alias in model["aliases"]]
+        aliases = [(alias, f"alias of {full_name(model)}") for model in models for alias in model["aliases"]]
     except Exception:  # completion must never write over what the user types
         return []
     return sorted({**dict(aliases), **dict(names)}.items())

@@ -35,7 +35,7 @@ COMMANDS = {
     "reload": ("reload", "Re-read the configuration."),
     "config": ("config", "Check the configuration."),
     "version": ("version", "Show the versions of client and daemon."),
-    "completion": ("completion", "Print the script that completes commands and model names in a shell."),
+    "completion": ("completion", "Print the script that completes names in your shell."),
 }
 
 
@@ -71,9 +71,9 @@ def run(arguments: Sequence[str] | None = None) -> int:
         from . import shells  # noqa: F401 - it tells click about our bash
     try:
         status = cli.main(arguments, prog_name=NAME, standalone_mode=False)
-        sys.stdout.flush()
+        _flush()
     except SystemExit as end:  # click answers a shell's completion so
-        sys.stdout.flush()
+        _flush()
         return end.code if isinstance(end.code, int) else 1
     except click.Abort:
         return INTERRUPTED
@@ -84,6 +84,11 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:
         return complain(f"the output could not be written: {error.strerror or error}", 1)
     return int(status or 0)
+
+
+def _flush() -> None:
+    if sys.stdout is not None:
+        sys.stdout.flush()
 
 
 def complain(line: str, status: int) -> int:

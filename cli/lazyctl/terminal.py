@@ -13,7 +13,7 @@ from typing import IO, NamedTuple
 
 DEFAULT_WIDTH = 80
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]+")
-_STEERING = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_STEERING = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _SGR = {
     "bold": "1",
     "dim": "2",
@@ -36,11 +36,11 @@ class Look(NamedTuple):
     unicode: bool = True
 
     @classmethod
-    def of(cls, stream: IO[str]) -> Look:
+    def of(cls, stream: IO[str] | None) -> Look:
         """Look at `stream`. Obeys ``NO_COLOR`` and ``TERM=dumb``."""
         encoding = (getattr(stream, "encoding", None) or "ascii").lower().replace("-", "")
         unicode = encoding.startswith("utf")
-        if not is_terminal(stream):
+        if stream is None or not is_terminal(stream):
             return cls(width=_columns_wished() or DEFAULT_WIDTH, unicode=unicode)
         colour = not os.environ.get("NO_COLOR") and os.environ.get("TERM") not in (None, "dumb")
         try:
@@ -58,12 +58,9 @@ class Look(NamedTuple):
         return f"\x1b[{';'.join(codes)}m{text}\x1b[0m" if self.colour and codes and text else text
 
 
-def is_terminal(stream: IO[str]) -> bool:
-    """Whether a person looks at `stream`; a closed stream has nobody."""
-    try:
-        return stream.isatty()
-    except ValueError:
-        return False
+def is_terminal(stream: IO[str] | None) -> bool:
+    """Whether a person looks at `stream`; a closed one (None, as Python has it) has nobody."""
+    return stream is not None and not stream.closed and stream.isatty()
 
 
 def _columns_wished() -> int | None:
@@ -77,7 +74,7 @@ def one_line(text: str) -> str:
 
 
 def text_only(text: str) -> str:
-    """`text` without control characters but line breaks and tabs: what a model writes must not steer a terminal."""
+    """`text` without what steers a terminal: of control characters, line breaks and tabs stay."""
     return _STEERING.sub("", text)
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import sys
+
 import click
 
 from ..group import command
 from ..names import MODEL
 from ..session import Session
+from ..terminal import is_terminal, text_only
 
 
 @command(
@@ -20,10 +23,11 @@ from ..session import Session
 @click.pass_obj
 def logs(session: Session, model: str, follow: bool) -> None:
     """Show what MODEL's worker wrote: its own output, kept after it has ended too."""
+    shown = text_only if is_terminal(sys.stdout) else str
     for reply in session.follow("Logs", model=model, follow=follow or None):
         if reply.get("line") is None:  # the last reply says only that it is the last
             continue
         if session.json:
             session.print_json(reply)
         else:
-            session.say(reply["line"])
+            session.say(shown(reply["line"]))

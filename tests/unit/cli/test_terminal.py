@@ -181,6 +181,13 @@ def test_run_of_a_hot_model_draws_nothing(daemon: Daemon, worker: FakeWorker, te
     assert shown.shown == "Paris\r\n"
 
 
+def test_what_a_worker_wrote_does_not_steer_the_terminal(daemon: Daemon, terminal: Open) -> None:
+    daemon.answer("Logs", {"line": "\x1b[31mred\x1b[0m\x1b[2J gone\r\x9b"}, {})
+    shown = terminal("logs", "gemma")
+    shown.end()
+    assert shown.shown == "red gone\r\n"
+
+
 def test_what_a_model_writes_does_not_steer_the_terminal(daemon: Daemon, worker: FakeWorker, terminal: Open) -> None:
     daemon.answer("Load", {"state": "ready", "phase": "ready"})
     worker.on["complete"] = lambda _: iter(["a\x1b]0;title\x07b\tc\nd"])
@@ -243,3 +250,20 @@ def test_a_reader_that_leaves_early_is_no_error(daemon: Daemon, socket_path: Pat
     )
     assert done.stdout.startswith("lazyd 0.1.0")
     assert done.stderr == ""
+
+
+def test_a_locale_that_cannot_say_it_gets_ascii(daemon: Daemon, socket_path: Path) -> None:
+    daemon.answer("Status", status(hot("\u8bed\u97f3")))
+    environment = {**os.environ, "LAZYD_SOCKET": str(socket_path), "PYTHONIOENCODING": "latin-1"}
+    done = subprocess.run(
+        [sys.executable, "-m", "lazyctl", "status"], env=environment, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.isascii()
+    assert "#" in done.stdout
+
+
+def test_closed_standard_streams_are_no_error(daemon: Daemon, socket_path: Path) -> None:
+    daemon.answer("Status", status(hot()))
+    command = ["bash", "-c", f"{sys.executable} -m lazyctl status >&- 2>&-"]
+    assert subprocess.run(command, env={**os.environ, "LAZYD_SOCKET": str(socket_path)}, check=False).returncode == 0
