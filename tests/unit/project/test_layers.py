@@ -23,7 +23,7 @@ ALLOWED = {
     "lazyd.devices": ("lazyd.core",),
     "lazyd.varlink": ("lazyd.errors", "lazyd.wire"),
     "lazyd.runtimes": (),
-    "lazyd.worker": ("lazyd.client.context", "lazyd.errors", "lazyd.runtimes", "lazyd.wire"),
+    "lazyd.worker": ("lazyd.client", "lazyd.errors", "lazyd.runtimes", "lazyd.wire"),
     "lazyctl": (
         "lazyd.client",
         "lazyd.config",
