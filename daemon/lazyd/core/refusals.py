@@ -26,15 +26,16 @@ def size(n: int) -> str:
     return f"{n} bytes"
 
 
-def never_fits(world: World, model: Model, choices: list[dict[str, int]]) -> NoRoom | None:
-    """Why no placement can ever work as things stand; None while one can."""
+def possible(world: World, model: Model, choices: list[dict[str, int]]) -> tuple[list[dict[str, int]], NoRoom]:
+    """The placements that can work as things stand, and what to say if there is none."""
+    good: list[dict[str, int]] = []
     first: NoRoom | None = None
     for booking in choices:
         refusal = next(filter(None, (too_big(world, model, name, n) for name, n in booking.items())), None)
         if refusal is None:
-            return None
+            good.append(booking)
         first = first or refusal
-    return first or no_device(model)
+    return good, first or no_device(model)
 
 
 def no_device(model: Model) -> NoRoom:

@@ -64,9 +64,8 @@ def consider(world: World, model: Model, line: Line) -> None:
         world.emit(Predict(model=model.key))
     if model.prediction is Asked.ASKED:
         return
-    choices = placements(world, model)
-    refusal = refusals.never_fits(world, model, choices)
-    if refusal is not None:
+    choices, refusal = refusals.possible(world, model, placements(world, model))
+    if not choices:
         refusals.refuse(world, model, refusal)
         return
     room = [headroom(world, model, booking, line) for booking in choices]
