@@ -13,7 +13,6 @@ from .scenario import Scenario
 from .truth import FRESH_S
 
 if TYPE_CHECKING:
-    from .control import Pending
     from .world import World
 
 MESSAGES = 12
@@ -26,18 +25,20 @@ class Bound:
         self.is_strict = profile.is_strict
         self.max_wait_s = max(spec.max_wait_s for spec in scenario.config.models.values())
         fresh_s = FRESH_S if profile.abandon else 2 * profile.delay_s
+        delay_s = 1.0 if profile.slow_message else profile.delay_s
         self.turn_s = (
             scenario.quantum_s
             + profile.call_s
             + fresh_s
             + profile.release_s
             + scenario.longest_load_s
-            + MESSAGES * profile.delay_s
+            + MESSAGES * delay_s
         )
 
-    def of(self, world: World, pending: Pending) -> float:
+    def of(self, world: World) -> float:
         """The bound of a request that has just come; 0 if it has none."""
-        if not self.is_strict:
-            return 0.0
-        ahead = len(world.control.by_number) - 1
+        return self.after(len(world.control.by_number) - 1) if self.is_strict else 0.0
+
+    def after(self, ahead: int) -> float:
+        """The bound of a request with so many before it."""
         return self.max_wait_s + (ahead + 1) * self.turn_s

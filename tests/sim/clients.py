@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 from lazyd.core import answers, events
 
 from .clock import Future, Process, Script
+from .scenario import DEEPEST
 from .worker import Connection, SimWorker
 
 if TYPE_CHECKING:
     from .world import World
 
 LINGER_S = 12.0
-DEEPEST = 3
 CLAIMS = 0.05
 """Chance that a client asks again for the lease that it was just given, as after a restart."""
 

@@ -18,7 +18,6 @@ class Pending:
     """One request of a client, under the number that the present manager knows it by."""
 
     __slots__ = (
-        "allowance_s",
         "arrived",
         "bound_s",
         "cancelled",
@@ -44,8 +43,7 @@ class Pending:
         self.given_up = False
         self.arrived = 0.0
         self.bound_s = 0.0
-        self.allowance_s = 0.0
-        """What `bound` grants it, and how much of the world's excuses it had seen when it came."""
+        """How long it may wait; 0: there is no such limit."""
 
     def __repr__(self) -> str:
         return f"<{self.kind.__name__} {self.number} {self.fields}>"

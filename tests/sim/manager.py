@@ -41,6 +41,8 @@ class SimManager:
         self.connection = 0
         self.deadline = FOREVER
         self.events = 0
+        self.exited: dict[str, bool] = {}
+        """Workers whose end the core was told of."""
         self.seen: Counter[type] = Counter()
         """Kinds of events, effects and outcomes, so that a test can say that all of them occur."""
         self.steps: deque[tuple[float, object, list[effects.Effect]]] = deque(maxlen=KEPT_STEPS)
@@ -55,12 +57,14 @@ class SimManager:
         world, now = self.world, self.world.clock.now
         self.events += 1
         self.told.hear(event)
+        if isinstance(event, events.WorkerExited):
+            self.exited[event.worker] = True
         try:
             done = self.core.handle(event, now)
             deadline = self.core.next_deadline()
         except Exception as error:
             self.steps.append((now, event, []))
-            raise Violation("core_never_raises", f"{type(error).__name__}: {error}") from error
+            raise Violation("core_carries_on", f"{type(error).__name__}: {error}") from error
         self.steps.append((now, event, done))
         self.seen[type(event)] += 1
         self.deadline = FOREVER if deadline is None else deadline

@@ -5,17 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lazyd.core import events, view
+from lazyd.core.spec import Tier
 
-from . import invariants
+from .about_loads import limit
 from .host import MOST_GROWN
-from .scenario import FAMILY
 from .truth import FRESH_S, Violation
 
 if TYPE_CHECKING:
     from .world import World
 
-SETTLE_S = 90.0
-"""For sessions, unloads, restarts and releases that are under way."""
+RECOVERY_S = 3.0
+"""A manager or host that is down comes back within this time."""
 UNPRESENTED_S = 30.0
 LEAVING_S = 15.0
 """From the end of the idle time until the bytes are free."""
@@ -23,19 +23,20 @@ LONGEST_PAUSE_S = 300.0
 
 
 def check(world: World) -> None:
+    """Raises `Violation` if something does not come to rest, or rests in the wrong place."""
     make_peace(world)
-    if world.manager.told.stop_deadline is not None:
-        world.run_until(world.manager.told.stop_deadline + LEAVING_S)
-        everything_is_answered(world)
-        if world.workers:
-            raise Violation("stop_frees_everything", f"{list(world.workers.values())}")
+    deadline = world.manager.told.stop_deadline
+    if deadline is not None:
+        world.run_until(deadline + LEAVING_S)
+        everything_is_answered(world, 0.0)
+        stop_frees_everything(world)
         return
-    longest = world.config.settings.first_call_timeout_s or 0.0
-    world.run_until(world.clock.now + longest + SETTLE_S)
-    everything_is_answered(world)
+    finish_requests(world)
     world.clients.leave()
+    world.run_until(world.clock.now + UNPRESENTED_S + FRESH_S + LEAVING_S)
+    transient_leaves(world)
     idle_s = max((spec.idle_timeout_s or 0.0 for spec in world.config.models.values()), default=0.0)
-    world.run_until(world.clock.now + UNPRESENTED_S + FRESH_S + idle_s + LEAVING_S)
+    world.run_until(world.clock.now + idle_s + LEAVING_S)
     idle_gets_cold(world)
     world.run_until(world.clock.now + LONGEST_PAUSE_S + LEAVING_S)
     idle_gets_cold(world)
@@ -43,28 +44,69 @@ def check(world: World) -> None:
     residents_stand(world)
 
 
+def stop(world: World) -> None:
+    """The daemon is told to stop."""
+    world.manager.tell(events.Stop(deadline=world.clock.now + world.rng.choice((0.0, 1.0, 5.0))))
+
+
 def make_peace(world: World) -> None:
     """No new sessions, no faults, no strangers; a manager and a host are there."""
     world.faults = False
     world.clients.retire()
-    world.run_until(world.clock.now + 3.0)
+    world.run_until(world.clock.now + RECOVERY_S)
     for name in world.foreign:
         world.foreign[name] = 0
         world.manager.tell(world.sample(name))
 
 
-def everything_is_answered(world: World) -> None:
-    left = [*world.control.by_number.values(), *world.control.parked]
-    if left:
-        raise Violation("everything_is_answered", f"{left} after {SETTLE_S} s of peace")
+def finish_requests(world: World) -> None:
+    """Sessions under way come to their end, each request within the bound.
+
+    Where something is kept, a request may find no room beside it until its own time is over.
+    """
+    profile = world.scenario.profile
+    within_s = world.bound.after(len(world.control.by_number)) * (1 + profile.calls_deep)
+    if profile.keeps:
+        within_s = max(within_s, world.config.settings.first_call_timeout_s or 0.0)
+    world.run_until(world.clock.now + within_s)
+    everything_is_answered(world, within_s)
+
+
+def everything_is_answered(world: World, within_s: float) -> None:
+    arrived_before = world.clock.now - within_s
+    left = [pending for pending in world.control.by_number.values() if pending.arrived <= arrived_before]
+    if left or world.control.parked:
+        raise Violation("everything_is_answered", f"{left} after {within_s:.1f} s of peace; {world.control.parked}")
+
+
+def stop_frees_everything(world: World) -> None:
+    if world.workers:
+        raise Violation("stop_frees_everything", f"{list(world.workers.values())}")
+
+
+def transient_leaves(world: World) -> None:
+    told = world.manager.told
+    for worker in world.workers.values():
+        for known in worker.objects.values():
+            spec = told.spec_of(known.model)
+            if spec is None or spec.tier is not Tier.TRANSIENT or told.is_kept(known.model):
+                continue
+            if any(lease.model == known.model and lease.worker is worker for lease in world.leases.values()):
+                raise Violation("transient_leaves", f"{known.model} is still in {worker}, and nobody has a lease")
 
 
 def idle_gets_cold(world: World) -> None:
     for worker in world.workers.values():
-        keeps = [o.model for o in worker.objects.values() if invariants.stays_loaded(world, o.model)]
-        extra = [o.model for o in worker.objects.values() if o.model not in keeps]
-        if extra or not keeps:
+        stays = [known.model for known in worker.objects.values() if stays_loaded(world, known.model)]
+        if len(stays) < len(worker.objects) or not stays:
             raise Violation("idle_gets_cold", f"{worker} is still there")
+
+
+def stays_loaded(world: World, key: str) -> bool:
+    """What may be in memory although nobody asks for it."""
+    told = world.manager.told
+    spec = told.spec_of(key)
+    return spec is not None and (told.is_kept(key) or (spec.idle_timeout_s is None and spec.tier is Tier.ON_DEMAND))
 
 
 def nothing_lingers(world: World) -> None:
@@ -83,17 +125,8 @@ def residents_stand(world: World) -> None:
     """Every resident that was not freed by name is loaded, or has no room beside what is kept."""
     told = world.manager.told
     for spec in told.config.models.values():
-        if spec.tier != "resident" or spec.key in told.dismissed or spec.name == FAMILY:
+        if spec.tier is not Tier.RESIDENT or spec.key in told.dismissed or told.serves(spec.key):
             continue
-        stands = any(
-            o.model == spec.key and o.state == "ready" for w in world.workers.values() for o in w.objects.values()
-        )
-        need = spec.memory_bytes or 0
-        pinned = sum(n.booked.get("ram", 0) for n in world.workers.values())
-        if not stands and need + pinned <= 0.5 * invariants.limit(world, "ram"):
-            raise Violation("residents_stand", f"{spec.key} is cold, {need} would fit beside {pinned}")
-
-
-def stop(world: World) -> None:
-    """The daemon is told to stop."""
-    world.manager.tell(events.Stop(deadline=world.clock.now + world.rng.choice((0.0, 1.0, 5.0))))
+        need, booked, most = spec.memory_bytes or 0, world.booked("ram"), limit(world, "ram")
+        if need + booked <= most * told.config.settings.max_pinned:
+            raise Violation("residents_stand", f"{spec.key} is cold, {need} would fit beside {booked} in {most}")

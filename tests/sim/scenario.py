@@ -16,6 +16,8 @@ from lazyd.core.spec import MIB, Config, ModelSpec, Settings, Tier
 FAMILY = "strategy/*"
 MEMBERS = tuple(f"strategy/{name}" for name in ("alpha", "beta", "gamma", "delta", "epsilon"))
 GPU_MARGIN = 20 * MIB
+DEEPEST = 3
+"""A model calls a model calls a model, and so on, so many times."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +59,16 @@ class Profile:
     """Chance that the schedule ends with `Stop`."""
     rivals: bool = False
     """Few models that never fit together, all in constant use: for the bound on waiting."""
+
+    @property
+    def keeps(self) -> bool:
+        """Something may be kept that leaves no room for others."""
+        return bool(self.residents or self.hold or "pin" in self.mischief)
+
+    @property
+    def calls_deep(self) -> int:
+        """So many calls may wait for each other."""
+        return DEEPEST if self.nested else 0
 
     @property
     def is_strict(self) -> bool:
@@ -186,7 +198,7 @@ def _spec(rng: random.Random, name: str, tier: Tier, gpus: list[str], profile: P
         version=rng.choice(("", "", "3")) if tier is Tier.ON_DEMAND else "",
         runtime="python",
         tier=tier,
-        idle_timeout_s=rng.choice((1.0, 3.0, 8.0, 20.0)),
+        idle_timeout_s=90.0 if tier is Tier.TRANSIENT else rng.choice((1.0, 3.0, 8.0, 20.0)),
         load_timeout_s=4.0,
         device=_device_choice(rng, gpus),
         memory_bytes=rng.choice((None, rng.randrange(50, 260) * MIB)),
@@ -209,12 +221,13 @@ def _character(rng: random.Random, spec: ModelSpec, profile: Profile) -> Charact
 
 
 def _family(rng: random.Random) -> ModelSpec:
+    tier = rng.choice((Tier.ON_DEMAND, Tier.ON_DEMAND, Tier.TRANSIENT))
     return ModelSpec(
         name=FAMILY,
         runtime="python",
         factory="strategies:load",
-        tier=rng.choice((Tier.ON_DEMAND, Tier.ON_DEMAND, Tier.TRANSIENT)),
-        idle_timeout_s=rng.choice((2.0, 8.0)),
+        tier=tier,
+        idle_timeout_s=90.0 if tier is Tier.TRANSIENT else rng.choice((2.0, 8.0)),
         load_timeout_s=4.0,
         device=("ram",),
         memory_bytes=rng.randrange(80, 200) * MIB,
@@ -247,7 +260,7 @@ def draw_settings(rng: random.Random, devices: dict[str, tuple[str, int]]) -> Se
     if "gpu0" in devices and rng.random() < 0.3:
         budget["gpu0"] = rng.choice((0.9, 280 * MIB))
     return Settings(
-        first_call_timeout_s=rng.choice((60.0, 120.0)),
+        first_call_timeout_s=rng.choice((150.0, 300.0)),
         budget=budget,
         gpu_margin_bytes=GPU_MARGIN,
         max_pinned=rng.choice((0.5, 0.75)),

@@ -6,6 +6,8 @@ never look inside the core.
 
 from __future__ import annotations
 
+import enum
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -16,6 +18,29 @@ if TYPE_CHECKING:
     from .world import World
 
 
+class Stage(enum.Enum):
+    """What the core has last ordered or heard of an object."""
+
+    LOADING = "loading"
+    READY = "ready"
+    UNLOADING = "unloading"
+
+
+@dataclass(slots=True)
+class ToldObject:
+    """One model in one worker."""
+
+    stage: Stage
+    ordered: float
+    """When the load was ordered."""
+    heard: float
+    """When news of the load was last told."""
+    ready_at: float = 0.0
+    load_s: float = 0.0
+    drain: int | None = None
+    """The drain that was ordered last and not taken back."""
+
+
 @dataclass(slots=True)
 class ToldWorker:
     """A worker as the core has started it or found it."""
@@ -23,13 +48,10 @@ class ToldWorker:
     key: str
     spec: ModelSpec | None
     stopping: bool = False
-    loading: dict[str, float] = field(default_factory=dict)
-    """When news of the load was last told, by model."""
-    ready: dict[str, bool] = field(default_factory=dict)
-    drains: dict[str, int] = field(default_factory=dict)
-    """Drains ordered and not taken back, by model."""
-    unloading: dict[str, float] = field(default_factory=dict)
-    """When news of the load was last told, by model."""
+    objects: dict[str, ToldObject] = field(default_factory=dict)
+
+    def at(self, stage: Stage) -> list[str]:
+        return [model for model, thing in self.objects.items() if thing.stage is stage]
 
 
 class Told:
@@ -38,7 +60,6 @@ class Told:
     def __init__(self, world: World) -> None:
         self._world = world
         self.config = Config()
-        self.pins: frozenset[str] = frozenset()
         self.devices: dict[str, events.DeviceSeen] = {}
         self.has_host = False
         self.workers: dict[str, ToldWorker] = {}
@@ -47,26 +68,32 @@ class Told:
         self.just_unloaded: list[events.Unload] = []
         """Unloads answered by the event at hand, or cancelled by it."""
         self.pinned: dict[str, bool] = {}
-        self.resolved: dict[str, str | None] = {}
         self.dismissed: dict[str, bool] = {}
         """Models that were freed by name or by force, and not asked for since."""
+        self.failures: dict[str, tuple[int, float]] = {}
+        """How many loads of a model failed in a row, and when the last one did."""
+        self._resolved: dict[str, str | None] = {}
+
+    # Names.
 
     def resolve(self, name: str) -> str | None:
         """The key of the model that a name means."""
-        if name not in self.resolved:
+        if name not in self._resolved:
             found = names.resolve(name, self.config.models, self.config.aliases)
-            self.resolved[name] = found[0] if found else None
-        return self.resolved[name]
+            self._resolved[name] = found[0] if found else None
+        return self._resolved[name]
+
+    def spec_of(self, key: str) -> ModelSpec | None:
+        """The spec in force for a model, or for the family of a member."""
+        found = names.resolve(key, self.config.models, {})
+        return found[1] if found else None
 
     def spec_key(self, key: str) -> str:
         """The key of the spec of a model: its own, or that of its family."""
         spec = self.spec_of(key)
         return spec.key if spec is not None else key
 
-    def spec_of(self, key: str) -> ModelSpec | None:
-        """The spec in force for a model, or for the family of a member."""
-        found = names.resolve(key, self.config.models, {})
-        return found[1] if found else None
+    # Questions.
 
     def means(self, unload: events.Unload, spec_key: str, model: str) -> bool:
         """Whether an `Unload` names this model, or chooses among all."""
@@ -74,10 +101,11 @@ class Told:
             return any(name in (model, spec_key) or self.resolve(name) == model for name in unload.models)
         return unload.all or unload.idle
 
-    def is_named(self, spec_key: str, model: str, *, now_or_just: bool = True) -> bool:
-        """Whether an `Unload` under way (or answered by this very event) frees even what is kept."""
-        unloads = [*self.unloads.values(), *(self.just_unloaded if now_or_just else ())]
-        return any((unload.models or unload.force) and self.means(unload, spec_key, model) for unload in unloads)
+    def unloads_of(self, spec_key: str, model: str) -> Iterator[events.Unload]:
+        """The unloads under way, or ended by this very event, that mean a model."""
+        for unload in (*self.unloads.values(), *self.just_unloaded):
+            if self.means(unload, spec_key, model):
+                yield unload
 
     def is_kept(self, model: str) -> bool:
         """Pinned or resident by the configuration in force."""
@@ -89,81 +117,115 @@ class Told:
         spec = self.spec_of(model)
         return spec is not None and worker.spec is not None and spec.identity == worker.spec.identity
 
-    def ready_worker(self, key: str) -> ToldWorker | None:
-        """A worker whose object of this model serves, with nothing ordered to the contrary."""
+    def serves(self, key: str) -> bool:
+        """An object of this model is ready, and nothing was ordered to the contrary."""
         for worker in self.workers.values():
-            if key in worker.ready and key not in worker.drains and not worker.stopping:
+            thing = worker.objects.get(key)
+            if thing is not None and thing.stage is Stage.READY and thing.drain is None and not worker.stopping:
                 if self.is_current(worker, key):
-                    return worker
-        return None
+                    return True
+        return False
+
+    # Events, before the core handles them.
 
     def hear(self, event: events.Event) -> None:
-        """An event, before the core handles it."""
         self.just_unloaded.clear()
-        match event:
-            case events.LeaseBusy() | events.LeaseIdle() | events.LeasePresented() | events.LeaseClosed():
-                pass
-            case events.Get(model=name) | events.Load(model=name):
-                if self.dismissed:
-                    self.dismissed.pop(self.resolve(name) or name, None)
-            case events.Tick():
-                pass
-            case events.ObjectReady(worker=name, model=model):
-                if (worker := self.workers.get(name)) is not None and worker.loading.pop(model, None) is not None:
-                    worker.ready[model] = True
-            case events.LoadProgress(worker=name, model=model):
-                if (worker := self.workers.get(name)) is not None and model in worker.loading:
-                    worker.loading[model] = self._world.clock.now
-            case events.ObjectFailed(worker=name, model=model) | events.ObjectUnloaded(worker=name, model=model):
-                if (worker := self.workers.get(name)) is not None:
-                    self._object_gone(worker, model)
-            case events.StillBusy(worker=name, model=model, drain=number):
-                if (worker := self.workers.get(name)) is not None and worker.drains.get(model) == number:
-                    del worker.drains[model]
-            case events.WorkerExited(worker=name):
-                self.workers.pop(name, None)
-            case events.Unload(request=number):
-                self.unloads[number] = event
-                named = event.models or (self.config.models if event.force else ())
-                self.dismissed.update((self.resolve(name) or name, True) for name in named)
-            case events.Cancel(request=number):
-                self._unload_over(number)
-            case events.DeviceSeen(name=name):
-                self.devices[name] = event
-            case events.Configure(config=config, pins=pins):
-                self.config, self.resolved = config, {}
-                self.pinned = dict.fromkeys(sorted(pins), True)
-                self.pinned.update((spec.key, True) for spec in config.models.values() if spec.pin)
-            case events.HostLost():
-                self.has_host = False
-                self.workers.clear()
-            case events.HostFound(workers=reports):
-                self.has_host = True
-                self.workers = {report.worker: self._found(report, self.workers.get(report.worker)) for report in reports}
-            case events.Stop(deadline=deadline):
-                self.stop_deadline = deadline
-            case _:
-                pass
+        hear = getattr(self, f"_hear_{type(event).__name__.lower()}", None)
+        if hear is not None:
+            hear(event)
+
+    def _hear_get(self, event: events.Get | events.Load) -> None:
+        if self.dismissed:
+            self.dismissed.pop(self.resolve(event.model) or event.model, None)
+
+    _hear_load = _hear_get
+
+    def _hear_objectready(self, event: events.ObjectReady) -> None:
+        thing = self._object(event.worker, event.model)
+        if thing is not None and thing.stage is Stage.LOADING:
+            now = self._world.clock.now
+            thing.stage, thing.ready_at, thing.load_s = Stage.READY, now, now - thing.ordered
+            self.failures.pop(event.model, None)
+
+    def _hear_loadprogress(self, event: events.LoadProgress) -> None:
+        thing = self._object(event.worker, event.model)
+        if thing is not None:
+            thing.heard = self._world.clock.now
+
+    def _hear_objectfailed(self, event: events.ObjectFailed) -> None:
+        thing = self._object(event.worker, event.model)
+        if thing is not None and thing.stage is Stage.LOADING:
+            self._failed(event.model)
+        self._gone(event.worker, event.model)
+
+    def _hear_objectunloaded(self, event: events.ObjectUnloaded) -> None:
+        self._gone(event.worker, event.model)
+
+    def _hear_stillbusy(self, event: events.StillBusy) -> None:
+        thing = self._object(event.worker, event.model)
+        if thing is not None and thing.drain == event.drain:
+            thing.drain = None
+
+    def _hear_workerexited(self, event: events.WorkerExited) -> None:
+        worker = self.workers.pop(event.worker, None)
+        if worker is not None and not worker.stopping:
+            for model in worker.at(Stage.LOADING):
+                self._failed(model)
+
+    def _hear_unpredictable(self, event: events.Unpredictable) -> None:
+        self._failed(event.model)
+
+    def _hear_unload(self, event: events.Unload) -> None:
+        self.unloads[event.request] = event
+        named = event.models or (self.config.models if event.force else ())
+        self.dismissed.update((self.resolve(name) or name, True) for name in named)
+        self.failures.clear()
+
+    def _hear_cancel(self, event: events.Cancel) -> None:
+        self._unload_over(event.request)
+
+    def _hear_deviceseen(self, event: events.DeviceSeen) -> None:
+        self.devices[event.name] = event
+
+    def _hear_configure(self, event: events.Configure) -> None:
+        self.config = event.config
+        self._resolved.clear()
+        self.failures.clear()
+        self.pinned = dict.fromkeys(sorted(event.pins), True)
+        self.pinned.update((spec.key, True) for spec in event.config.models.values() if spec.pin)
+
+    def _hear_hostlost(self, _: events.HostLost) -> None:
+        self.has_host = False
+        self.workers.clear()
+
+    def _hear_hostfound(self, event: events.HostFound) -> None:
+        self.has_host = True
+        self.workers = {report.worker: self._found(report, self.workers.get(report.worker)) for report in event.workers}
+
+    def _hear_stop(self, event: events.Stop) -> None:
+        self.stop_deadline = event.deadline
+
+    # Effects, after they were checked.
 
     def ordered(self, effect: effects.Effect) -> None:
-        """An effect, after it was checked."""
         match effect:
             case effects.StartWorker(worker=name, model=key):
                 self.workers[name] = ToldWorker(key, self.config.models.get(key))
             case effects.StopWorker(worker=name):
-                self.workers[name].stopping = True
+                if (worker := self.workers.get(name)) is not None:
+                    worker.stopping = True
             case effects.LoadObject(worker=name, model=model):
-                self.workers[name].unloading.pop(model, None)
-                self.workers[name].loading[model] = self._world.clock.now
+                now = self._world.clock.now
+                self.workers[name].objects[model] = ToldObject(Stage.LOADING, now, now)
             case effects.UnloadObject(worker=name, model=model):
-                worker = self.workers[name]
-                if model in worker.loading or model in worker.ready:
-                    self._object_gone(worker, model)
-                    worker.unloading[model] = True
+                if (thing := self._object(name, model)) is not None:
+                    thing.stage = Stage.UNLOADING
             case effects.Drain(worker=name, model=model, drain=number):
-                self.workers[name].drains[model] = number
+                if (thing := self._object(name, model)) is not None:
+                    thing.drain = number
             case effects.Resume(worker=name, model=model):
-                self.workers[name].drains.pop(model, None)
+                if (thing := self._object(name, model)) is not None:
+                    thing.drain = None
             case effects.Answer(request=number):
                 self._unload_over(number)
             case _:
@@ -177,31 +239,43 @@ class Told:
         elif key is not None:
             self.pinned.pop(key, None)
 
+    # Bookkeeping.
+
+    def _object(self, worker: str, model: str) -> ToldObject | None:
+        known = self.workers.get(worker)
+        return known.objects.get(model) if known is not None else None
+
+    def _gone(self, worker: str, model: str) -> None:
+        if (known := self.workers.get(worker)) is not None:
+            known.objects.pop(model, None)
+
+    def _failed(self, model: str) -> None:
+        count, _ = self.failures.get(model, (0, 0.0))
+        self.failures[model] = (count + 1, self._world.clock.now)
+
     def _unload_over(self, number: int) -> None:
         if (unload := self.unloads.pop(number, None)) is not None:
             self.just_unloaded.append(unload)
-
-    @staticmethod
-    def _object_gone(worker: ToldWorker, model: str) -> None:
-        for objects in (worker.loading, worker.ready, worker.unloading):
-            objects.pop(model, None)
-        worker.drains.pop(model, None)
 
     def _found(self, report: events.WorkerReport, before: ToldWorker | None) -> ToldWorker:
         """A worker that is found: a new manager knows only this; one that had lost it also what it had ordered."""
         known = self._world.workers.get(report.worker)
         worker = before or ToldWorker(report.memo["model"], known.spec if known else None)
-        since, worker.loading, worker.ready, worker.drains = worker.loading, {}, {}, {}
-        for thing in report.objects:
-            if thing.state == "loading":
-                worker.loading[thing.model] = since.get(thing.model, self._world.clock.now)
+        old, worker.objects = worker.objects, {}
+        for told in report.objects:
+            was = old.get(told.model)
+            if told.state == "loading":
+                thing = was or ToldObject(Stage.LOADING, told.since, self._world.clock.now)
+            elif was is not None and was.stage is Stage.READY:
+                thing = was
             else:
-                worker.ready[thing.model] = True
-            if thing.state == "draining":
-                worker.drains[thing.model] = 0
-        inside = self._world.workers[report.worker].objects if known else {}
-        worker.unloading = {model: True for model in worker.unloading if model in inside}
-        for model in worker.unloading:
-            worker.loading.pop(model, None)
-            worker.ready.pop(model, None)
+                load_s = told.load_s or 0.0
+                thing = ToldObject(Stage.READY, told.since - load_s, told.since, told.since, load_s)
+            if was is not None and was.stage is Stage.UNLOADING:
+                thing.stage = Stage.UNLOADING
+            thing.drain = 0 if told.state == "draining" else None
+            worker.objects[told.model] = thing
+        for model, was in old.items():
+            if was.stage is Stage.UNLOADING and known is not None and model in known.objects:
+                worker.objects.setdefault(model, was)
         return worker

@@ -1,0 +1,110 @@
+"""Checks of what leaves: only with a cause, never what is kept, and nobody is told too early."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lazyd.core import answers, effects, events
+from lazyd.core.spec import Tier
+
+from .about_loads import limit
+from .told import Stage, ToldWorker
+
+if TYPE_CHECKING:
+    from .world import World
+
+Leaving = effects.Drain | effects.UnloadObject | effects.StopWorker
+
+UNPRESENTED_S = 30.0
+"""A lease that nobody presents ends after this time."""
+A_MOMENT_S = 1e-6
+"""For sums of floating point numbers that are formed in another order."""
+
+
+def must_leave(world: World, worker: ToldWorker, model: str) -> bool:
+    """A stop, an unload or a changed configuration wants it gone."""
+    told = world.manager.told
+    if told.stop_deadline is not None or worker.stopping or not told.is_current(worker, model):
+        return True
+    return any(unload.models or unload.force or not told.is_kept(model) for unload in told.unloads_of(worker.key, model))
+
+
+def kept_is_not_evicted(world: World, effect: Leaving) -> str | None:
+    told = world.manager.told
+    worker = told.workers.get(effect.worker)
+    if worker is None:
+        return None
+    for model in list(worker.objects) if isinstance(effect, effects.StopWorker) else [effect.model]:
+        thing = worker.objects.get(model)
+        if thing is None or thing.stage is Stage.UNLOADING or not told.is_kept(model):
+            continue
+        if must_leave(world, worker, model) or (thing.stage is Stage.LOADING and _is_stuck(world, worker, model)):
+            continue
+        return f"{model} is pinned or resident, and {effect} is ordered"
+    return None
+
+
+def _is_stuck(world: World, worker: ToldWorker, model: str) -> bool:
+    timeout_s = worker.spec.load_timeout_s if worker.spec is not None else None
+    return timeout_s is not None and world.clock.now >= worker.objects[model].heard + timeout_s
+
+
+def quantum_is_served(world: World, effect: effects.Drain) -> str | None:
+    """A model that is neither asked to leave nor idle leaves for a rival, and may not do so too soon."""
+    worker = world.manager.told.workers[effect.worker]
+    if must_leave(world, worker, effect.model) or _is_idle(world, effect):
+        return None
+    thing = worker.objects[effect.model]
+    spec = world.manager.told.spec_of(effect.model)
+    quantum_s = max(spec.min_residency_s if spec is not None else 0.0, 2 * thing.load_s)
+    if world.clock.now < thing.ready_at + quantum_s - A_MOMENT_S:
+        served = world.clock.now - thing.ready_at
+        return f"{effect.model} is evicted after {served:.3f} s, and its quantum is {quantum_s:.3f} s"
+    return None
+
+
+def nothing_leaves_without_cause(world: World, effect: effects.Drain) -> str | None:
+    told = world.manager.told
+    worker = told.workers[effect.worker]
+    if must_leave(world, worker, effect.model) or _is_idle(world, effect):
+        return None
+    if any(pending.kind in (events.Get, events.Load) for pending in world.control.by_number.values()):
+        return None
+    if any(spec.tier is Tier.RESIDENT and not told.serves(spec.key) for spec in told.config.models.values()):
+        return None
+    really = world.workers.get(effect.worker)
+    if really is not None and any(world.booked(device) > limit(world, device) for device in really.booked):
+        return None
+    return f"{effect} is ordered; {effect.model} is not idle, and nobody waits"
+
+
+def _is_idle(world: World, effect: effects.Drain) -> bool:
+    """Its idle time is over, or it is transient and nobody has a lease on it."""
+    worker = world.workers.get(effect.worker)
+    known = worker.objects.get(effect.model) if worker is not None else None
+    spec = world.manager.told.spec_of(effect.model)
+    if worker is None or known is None or spec is None:
+        return True  # Its exit is on the way.
+    if spec.tier is Tier.TRANSIENT and not any(_is_somebodys(world, name) for name in known.leases):
+        return True
+    used = max(known.last_used or 0.0, known.since)
+    return spec.idle_timeout_s is not None and used + spec.idle_timeout_s <= world.clock.now + A_MOMENT_S
+
+
+def _is_somebodys(world: World, lease: str) -> bool:
+    """Its owner has not given it back, and it was presented or may still be."""
+    truth = world.leases[lease]
+    may_be_presented = world.clock.now < max(truth.granted + UNPRESENTED_S, truth.hold_until)
+    return not truth.given_back and (truth.presented or may_be_presented)
+
+
+def unloaded_is_free(world: World, effect: effects.Answer) -> str | None:
+    if not isinstance(effect.outcome, answers.Unloaded):
+        return None
+    arrived = world.control.by_number[effect.request].arrived
+    for worker in world.workers.values():
+        for known in worker.objects.values():
+            if known.model in effect.outcome.unloaded and known.since < arrived:
+                if known.state != "loading" or worker.ordered_to_stop:
+                    return f"{known.model} is told to be freed, and {worker} still has it"
+    return None

@@ -1,0 +1,124 @@
+"""Checks of loads: that they fit, happen once, and not too soon."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lazyd.core import answers, effects, events
+
+from .told import Stage
+
+if TYPE_CHECKING:
+    from .world import World
+
+SHORTEST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 300.0
+
+
+def budget(world: World, device: str) -> int:
+    """What lazyd may use of a device by the configuration in force."""
+    told = world.manager.told
+    total = told.devices[device].total_bytes
+    allowed = told.config.settings.budget.get(device, total)
+    return int(allowed * total) if isinstance(allowed, float) else allowed
+
+
+def limit(world: World, device: str) -> int:
+    """What bookings may reach on a device, by the last configuration and sample that the core was told of."""
+    told = world.manager.told
+    seen = told.devices[device]
+    margin = told.config.settings.gpu_margin_bytes if seen.kind == "cuda" else 0
+    return min(budget(world, device), seen.total_bytes - margin - seen.foreign_bytes)
+
+
+def admission_fits(world: World, effect: effects.StartWorker) -> str | None:
+    booking = world.booked_in(effect.memo)
+    if set(booking) != set(effect.devices) or not booking:
+        return f"{effect.worker} is booked on {booking} and is to use {effect.devices}"
+    for device, n in booking.items():
+        booked, most = world.booked(device), limit(world, device)
+        if booked + n > most:
+            return f"{effect.model} is given {n} of {device}: {booked} are booked and {most} is the limit"
+    return None
+
+
+def loads_wait_for_the_host(world: World, effect: effects.StartWorker) -> str | None:
+    return None if world.manager.told.has_host else f"{effect.worker} is started, and no host is there"
+
+
+def one_load(world: World, effect: effects.LoadObject) -> str | None:
+    told = world.manager.told
+    for name, worker in told.workers.items():
+        thing = worker.objects.get(effect.model)
+        if thing is None or worker.stopping:
+            continue
+        if thing.stage is Stage.LOADING or (thing.stage is Stage.READY and told.is_current(worker, effect.model)):
+            return f"{effect.model} is to be loaded by {effect.worker}, and is {thing.stage.value} in {name}"
+    return None
+
+
+def family_keeps_its_limit(world: World, effect: effects.LoadObject) -> str | None:
+    told = world.manager.told
+    worker = told.workers[effect.worker]
+    spec = told.config.models.get(worker.key)
+    if spec is None or spec.max_loaded is None:
+        return None
+    others = [model for model in worker.objects if model != effect.model]
+    if len(others) >= spec.max_loaded:
+        return f"{effect.model} joins {others}, and max_loaded is {spec.max_loaded}"
+    return None
+
+
+def failures_pause(world: World, effect: effects.LoadObject) -> str | None:
+    count, at = world.manager.told.failures.get(effect.model, (0, 0.0))
+    if not count:
+        return None
+    pause = min(LONGEST_PAUSE_S, SHORTEST_PAUSE_S * 2.0 ** (count - 1))
+    if world.clock.now < at + pause:
+        return f"{effect.model} is loaded {world.clock.now - at:.3f} s after it failed {count} times in a row"
+    return None
+
+
+def pins_leave_room(world: World, effect: effects.LoadObject | effects.Answer) -> str | None:
+    """Asked when a kept model is loaded, and when a loaded model is pinned."""
+    told = world.manager.told
+    if isinstance(effect, effects.Answer):
+        pending = world.control.by_number[effect.request]
+        if pending.kind is not events.Pin or not isinstance(effect.outcome, answers.Done):
+            return None
+        model = told.resolve(pending.fields["model"])
+        if not pending.fields["pinned"] or model is None or told.is_kept(model):
+            return None
+    else:
+        model = effect.model
+        if not told.is_kept(model):
+            return None
+    kept = dict.fromkeys(told.devices, 0)
+    mine: set[str] = set()
+    for name, worker in told.workers.items():
+        is_mine = model in worker.objects or getattr(effect, "worker", None) == name
+        if (is_mine or any(told.is_kept(m) for m in worker.objects)) and name in world.workers and not worker.stopping:
+            for device, n in world.workers[name].booked.items():
+                kept[device] += n
+                if is_mine:
+                    mine.add(device)
+    for device in sorted(mine):
+        most = int(budget(world, device) * told.config.settings.max_pinned)
+        if kept[device] > most:
+            return f"with {model} pins and residents hold {kept[device]} of {device}, and may hold {most}"
+    return None
+
+
+def loaded_is_true(world: World, effect: effects.Answer) -> str | None:
+    pending = world.control.by_number[effect.request]
+    if not isinstance(effect.outcome, answers.Loaded):
+        return None
+    key = world.manager.told.resolve(pending.fields["model"])
+    for worker in world.manager.told.workers.values():
+        thing = worker.objects.get(key or "")
+        if thing is not None and thing.stage is Stage.READY and not worker.stopping:
+            return None
+    return f"{pending} is told that the model is loaded"
+
+
+def stop_is_a_stop(world: World, effect: effects.LoadObject | effects.StartWorker) -> str | None:
+    return f"{effect} after a stop" if world.manager.told.stop_deadline is not None else None
