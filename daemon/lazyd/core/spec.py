@@ -32,10 +32,11 @@ class Tier(enum.StrEnum):
     """Freed as soon as its last lease ends."""
 
 
-class ModelSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ModelSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """One model as configured.
 
-    `name` may be a family pattern such as ``strategy/*``: its members share one worker.
+    `name` may be a family pattern such as ``strategy/*``: its members share one worker. There may
+    be 10,000 specs and none has a cycle, so the garbage collector leaves them alone.
     """
 
     name: str

@@ -48,7 +48,7 @@ class Worker(Shown, frozen=True):
     uptime_sec: float
 
 
-class Model(Shown, frozen=True, kw_only=True):
+class Model(Shown, frozen=True, kw_only=True, gc=False):  # no cycles, and there may be 10,000
     name: str
     version: str
     aliases: list[str]
