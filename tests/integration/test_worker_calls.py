@@ -287,6 +287,8 @@ def test_a_drain_that_waits_ends_with_the_last_call(manager: Manager, worker: st
     channel = manager.workers[worker]
     channel.expect("busy")
     channel.send({"do": "drain", "model": MODEL, "drain": 6, "finish": True})
+    channel.send({"do": "unload", "model": "nothing"})
+    channel.expect("unloaded")  # so the drain has been heard
     late = client.ask("echo")
     assert client.next().header == {"id": late, "error": "Revoked", "parameters": {"model": MODEL}}
     nested = manager.connect(worker, MODEL, "nested", parent="outer")

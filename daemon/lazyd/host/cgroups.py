@@ -11,13 +11,14 @@ from __future__ import annotations
 import contextlib
 import os
 import select
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 from ..worker.loop import Loop
 
 _LEAF = "host"
 _OURS = "lazyd-host-"
+_WORKER = "worker-"
 
 
 class Cgroup:
@@ -104,6 +105,7 @@ class Cgroups:
 
     def __init__(self, base: Path) -> None:
         self.base = base
+        self._count = 0
 
     @classmethod
     def at(cls, base: str) -> Cgroups:
@@ -130,20 +132,32 @@ class Cgroups:
         for path in {own, base}:
             with contextlib.suppress(OSError):  # not handed down to us, or others are in there
                 (path / "cgroup.subtree_control").write_text("+memory")
-        return cls(base)
+        found = cls(base)
+        found.keep_only(())
+        return found
 
-    def create(self, name: str) -> Cgroup | None:
+    def create(self) -> Cgroup | None:
         """A new cgroup. None if that fails; the worker is then ended and measured without one."""
-        path = self.base / f"worker-{name}"
-        try:
-            path.mkdir(exist_ok=True)
-        except OSError:
-            return None
-        return Cgroup(path)
+        while True:
+            self._count += 1
+            path = self.base / f"{_WORKER}{self._count}"
+            try:
+                path.mkdir()
+            except FileExistsError:
+                continue
+            except OSError:
+                return None
+            return Cgroup(path)
+
+    def keep_only(self, names: Collection[str]) -> None:
+        """Removes workers' cgroups that nobody knows of any more."""
+        for path in self.base.glob(f"{_WORKER}*"):
+            if path.name not in names:
+                _remove(path)
 
     def find(self, name: str) -> Cgroup | None:
         """One that was created before."""
-        path = self.base / f"worker-{name}"
+        path = self.base / name
         return Cgroup(path) if path.is_dir() else None
 
     def leave(self) -> None:

@@ -36,5 +36,7 @@ class Facts:
     """When what is left of it is killed."""
     killed: bool = False
     memory_kills: int = 0
+    """How often the kernel had killed for want of memory before it."""
+    cgroup: str | None = None
     report: dict[str, Any] = field(default_factory=dict)
     measured: dict[str, int] = field(default_factory=dict)

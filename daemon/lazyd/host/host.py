@@ -48,7 +48,8 @@ class Host:
         self.cgroups = cgroups
         self.started = time.monotonic()
         self.reaper = Reaper(loop)
-        self.zygotes = Zygotes(loop, self.reaper, LogFile(places.host_log(place.runtime_dir), place.share), note)
+        log = LogFile(places.host_log(place.runtime_dir), place.share)
+        self.zygotes = Zygotes(loop, self.reaper, cgroups, log, note)
         self.linger = Linger(loop, self.reaper, unit, self._nobody_comes)
         self.workers: dict[str, Worker] = {}
         self.deferred: list[tuple[dict[str, Any], list[int]]] = []

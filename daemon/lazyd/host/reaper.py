@@ -33,7 +33,10 @@ class Reaper:
         """Forks under way whose child's pid is not known yet: until it is, it looks like a stray."""
 
     def watch(self, pid: int, on_exit: OnExit, pidfd: int | None = None) -> None:
-        """Calls back once when the child has ended and been waited for."""
+        """Calls back once when the child has ended and been waited for. The newest callback counts."""
+        if pid in self._children:
+            self._children[pid].on_exit = on_exit
+            return
         child = _Child(os.pidfd_open(pid) if pidfd is None else pidfd, on_exit)
         self._children[pid] = child
         self._loop.watch(child.pidfd, read=lambda: self._reap(pid))

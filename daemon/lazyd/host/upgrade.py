@@ -138,6 +138,8 @@ def restore(host: Host, state: dict[str, Any]) -> None:
         facts = Facts(**{**each["facts"], "state": State(each["facts"]["state"])})
         worker = host.workers[facts.id] = Worker(host.shop, facts, None)
         worker.adopt(_link(worker, each["link"]), each["log"], each["pidfd"], base64.b64decode(each["tail"]))
+    if host.cgroups is not None:
+        host.cgroups.keep_only({worker.facts.cgroup or "" for worker in host.workers.values()})
     for message, fds in state["deferred"]:
         host.loop.soon(functools.partial(host.order, message, fds))
 

@@ -19,7 +19,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from .. import places
-from ..worker import link
 from ..worker.link import Link
 from ..worker.loop import Loop, Timer
 from . import oom
@@ -27,6 +26,7 @@ from .cgroups import Cgroup, Cgroups
 from .ending import CgroupEnding, TableEnding
 from .facts import Facts, State
 from .logs import LogFile, LogPipe
+from .newborn import Newborn
 from .place import Place
 from .processes import MARKER
 from .reaper import Reaper
@@ -65,6 +65,7 @@ class Worker:
         self._shop = shop
         self._manager_fd = manager_fd
         self._listener: socket.socket | None = None
+        self._newborn: Newborn | None = None
         self._alarm: Timer | None = None
         self._ending_begun = False
         self._is_reaped = False
@@ -98,61 +99,76 @@ class Worker:
         try:
             recipe = Recipe.of(self.facts.spec, self._shop.base_env)
             self._listener = self._shop.place.listen(self.endpoint, socket.SOCK_STREAM)
-            if self._shop.cgroups is not None:
-                self.cgroup = self._shop.cgroups.create(self.id)
-            self.facts.memory_kills = oom.kills(self.cgroup)
-            ours, theirs = link.pair()
-            reads, writes = os.pipe()
-            self.link = self.new_link(ours)
-            self.log = LogPipe(self._shop.loop, reads, self._log_file())
-            fds = [theirs.detach(), writes]
-            try:
-                if not self._shop.zygotes.fork(recipe, self.id, fds, lambda pid, _: self._forked(recipe, pid)):
-                    self._execute(recipe, *fds)
-            finally:
-                for fd in fds:
-                    os.close(fd)
+            spare = self._shop.zygotes.take(recipe)
+            if spare is not None and spare.pid is not None:
+                self._become(spare)
+                self._born(spare.pid)
+            else:
+                self._create(recipe, plainly=False)
         except (OSError, ValueError) as error:
             self.facts.reason = str(error)
             self._no_process()
 
-    def _forked(self, recipe: Recipe, pid: int | None) -> None:
+    def _create(self, recipe: Recipe, *, plainly: bool) -> None:
+        newborn = Newborn(self._shop.cgroups)
+        self._become(newborn)
+        try:
+            if plainly or not self._shop.zygotes.fork(
+                recipe, self.id, newborn.fds, lambda pid, _: self._forked(recipe, newborn, pid)
+            ):
+                self._execute(recipe, newborn)
+        finally:
+            newborn.handed_over()
+
+    def _become(self, newborn: Newborn) -> None:
+        self._newborn = newborn
+        self.link = self.new_link(newborn.link)
+        self.log = LogPipe(self._shop.loop, newborn.log, self._log_file())
+        self.cgroup = newborn.cgroup
+        self.facts.memory_kills = oom.kills(self.cgroup)
+
+    def _execute(self, recipe: Recipe, newborn: Newborn) -> None:
+        env = {**dict(recipe.env), MARKER: self.marker}
+        cgroup = newborn.cgroup.path if newborn.cgroup is not None else None
+        theirs, log = newborn.fds
+        self._born(execute(recipe.command("worker", theirs), env, keep=[theirs], output=log, cgroup=cgroup))
+
+    def _forked(self, recipe: Recipe, newborn: Newborn, pid: int | None) -> None:
         if self.facts.state is State.GONE or self.facts.pid is not None:
             return
         if pid is not None:
-            self._forked_as(pid)
+            self._forked_as(newborn, pid)
         elif self._ending_begun:
             self._no_process()
         else:
             self._execute_anew(recipe)
 
+    def _forked_as(self, newborn: Newborn, pid: int) -> None:
+        newborn.born(pid)
+        self.cgroup = newborn.cgroup
+        self._born(pid)
+
     def _execute_anew(self, recipe: Recipe) -> None:
-        """The zygote could not fork after all. The log and the link have lost their other ends: new ones."""
-        if self.link is not None:
-            self.link.close()
-        if self.log is not None:
-            self.log.finish()
+        """The zygote could not fork after all, and what the worker was to be born into is lost."""
+        self._drop_newborn()
         try:
-            ours, theirs = link.pair()
-            reads, writes = os.pipe()
-            self.link = self.new_link(ours)
-            self.log = LogPipe(self._shop.loop, reads, self._log_file())
-            try:
-                self._execute(recipe, theirs.fileno(), writes)
-            finally:
-                theirs.close()
-                os.close(writes)
+            self._create(recipe, plainly=True)
         except OSError as error:
             self.facts.reason = str(error)
             self._no_process()
 
-    def _execute(self, recipe: Recipe, theirs: int, log: int) -> None:
-        env = {**dict(recipe.env), MARKER: self.marker}
-        cgroup = self.cgroup.path if self.cgroup is not None else None
-        self._born(execute(recipe.command("worker", theirs), env, keep=[theirs], output=log, cgroup=cgroup))
+    def _drop_newborn(self) -> None:
+        if self.link is not None:
+            self.link.close()
+        if self.log is not None:
+            self.log.finish()
+        if self.cgroup is not None:
+            self.cgroup.remove()
+            self.cgroup = None
 
     def _born(self, pid: int) -> None:
         self.facts.pid = pid
+        self.facts.cgroup = self.cgroup.path.name if self.cgroup is not None else None
         self._shop.reaper.watch(pid, self._exited)
         self._shop.tell({"is": "started", "worker": self.id, "pid": pid})
         if self._ending_begun:
@@ -173,19 +189,9 @@ class Worker:
             self.facts.report = message["report"]
         elif message.get("is") == "hello":
             if self.facts.pid is None:
-                self._forked_as(message["pid"])  # it was quicker than its zygote
+                assert self._newborn is not None
+                self._forked_as(self._newborn, message["pid"])  # it was quicker than its zygote
             self._begin()
-
-    def _forked_as(self, pid: int) -> None:
-        if self.cgroup is not None:
-            try:
-                self.cgroup.add(pid)
-            except ProcessLookupError:
-                pass  # it has ended already
-            except OSError:
-                self.cgroup.remove()
-                self.cgroup = None
-        self._born(pid)
 
     def _begin(self) -> None:
         if self.facts.state is not State.STARTING or self._listener is None or self._manager_fd is None:
@@ -356,8 +362,8 @@ class Worker:
         """Goes on with a worker that an earlier self of the host had started."""
         self.link = link
         self.log = LogPipe(self._shop.loop, log_fd, self._log_file(), tail)
-        if self._shop.cgroups is not None:
-            self.cgroup = self._shop.cgroups.find(self.id)
+        if self._shop.cgroups is not None and self.facts.cgroup is not None:
+            self.cgroup = self._shop.cgroups.find(self.facts.cgroup)
         if self.facts.pid is not None and pidfd is not None:
             self._shop.reaper.watch(self.facts.pid, self._exited, pidfd)
         else:

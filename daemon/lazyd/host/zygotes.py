@@ -16,14 +16,18 @@ from typing import Any
 from ..worker import link
 from ..worker.checks import look_at
 from ..worker.link import Link
-from ..worker.loop import Loop
+from ..worker.loop import Loop, Timer
+from .cgroups import Cgroups
 from .logs import LogFile, LogPipe
+from .newborn import Newborn
 from .reaper import Reaper
 from .recipe import Recipe
 from .spawn import execute
 
 IMPORT_S = 120.0
 """A zygote that has not imported its library by then is given up."""
+SPARE_AFTER_S = 1.0
+"""A newborn is made in reserve when its zygote has had nothing to do for so long."""
 REFUSED_S = 600.0
 """A recipe that may not be forked is not tried again for so long."""
 
@@ -74,6 +78,8 @@ class Zygote:
         self._log = LogPipe(pool.loop, reads, pool.log)
         self._link = Link(pool.loop, ours, self._says, self.end)
         self._limit = pool.loop.after(IMPORT_S, self.end)
+        self.spare: Newborn | None = None
+        self._spare_due: Timer | None = None
 
     def __repr__(self) -> str:
         return f"<zygote {self.recipe.runtime} {self.state.value}, {len(self.births)} births>"
@@ -84,10 +90,24 @@ class Zygote:
         return self.state is State.READY and look_at(self._files) != self._files
 
     def fork(self, birth: Birth) -> None:
+        """Forks now, or when the imports are done."""
         self.used = time.monotonic()
         self.births[birth.worker] = birth
         if self.state is State.READY:
             self._ask(birth)
+
+    def keep_spare(self) -> None:
+        """Has a newborn in reserve a while from now, unless workers are forked until then."""
+        if self._spare_due is not None:
+            self._spare_due.cancel()
+        self._spare_due = self._pool.loop.after(SPARE_AFTER_S, self._make_spare)
+
+    def take(self) -> Newborn | None:
+        """The newborn in reserve, if there is one."""
+        self.used = time.monotonic()
+        spare, self.spare = self.spare, None
+        self.keep_spare()
+        return spare
 
     def end(self, reason: str = "the zygote has ended") -> None:
         """It leaves. Births that it still owed are answered with the reason."""
@@ -95,11 +115,38 @@ class Zygote:
             return
         self.state = State.GONE
         self._limit.cancel()
+        if self._spare_due is not None:
+            self._spare_due.cancel()
         self._link.close()
         self._pool.forget(self)
+        if self.spare is not None and self.spare.pid is not None:
+            self._pool.reaper.kill(self.spare.pid)
         self._pool.reaper.kill(self.pid)
         for name in list(self.births):
             self._born(name, None, reason)
+
+    def _make_spare(self) -> None:
+        if self.state is not State.READY or self.spare is not None or self.births:
+            return
+        newborn = Newborn(self._pool.cgroups)
+        self.fork(Birth("a spare", [os.dup(fd) for fd in newborn.fds], lambda pid, _: self._spare_born(newborn, pid)))
+        newborn.handed_over()
+
+    def _spare_born(self, newborn: Newborn, pid: int | None) -> None:
+        if pid is None:
+            newborn.close()
+            return
+        newborn.born(pid)
+        self._pool.reaper.watch(pid, lambda *_: self._spare_died(newborn))
+        if self.state is State.READY:
+            self.spare = newborn
+        else:
+            self._pool.reaper.kill(pid)
+
+    def _spare_died(self, newborn: Newborn) -> None:
+        if self.spare is newborn:
+            self.spare = None
+        newborn.close()
 
     def _ask(self, birth: Birth) -> None:
         birth.is_asked = True
@@ -115,6 +162,7 @@ class Zygote:
             self._files = message["files"]
             for birth in list(self.births.values()):
                 self._ask(birth)
+            self.keep_spare()
         elif what == "refused":
             self._pool.refuse(self.recipe, message["reason"])
             self.end(message["reason"])
@@ -141,9 +189,12 @@ class Zygote:
 class Zygotes:
     """All zygotes of the host."""
 
-    def __init__(self, loop: Loop, reaper: Reaper, log: LogFile, note: Callable[[str], None]) -> None:
+    def __init__(
+        self, loop: Loop, reaper: Reaper, cgroups: Cgroups | None, log: LogFile, note: Callable[[str], None]
+    ) -> None:
         self.loop = loop
         self.reaper = reaper
+        self.cgroups = cgroups
         self.log = log
         self.most = 4
         self._note = note
@@ -157,6 +208,13 @@ class Zygotes:
     def births(self) -> int:
         return sum(len(zygote.births) for zygote in self._zygotes.values())
 
+    def take(self, recipe: Recipe) -> Newborn | None:
+        """A process that waits for its first order, if one is in reserve."""
+        zygote = self._zygotes.get(recipe)
+        if zygote is None or zygote.spare is None or zygote.is_outdated:
+            return None
+        return zygote.take()
+
     def fork(self, recipe: Recipe, worker: str, fds: list[int], done: Done) -> bool:
         """Forks a worker, now or when the imports are done; False if it is to be executed plainly.
 
@@ -166,6 +224,7 @@ class Zygotes:
         if zygote is None:
             return False
         zygote.fork(Birth(worker, [os.dup(fd) for fd in fds], done))
+        zygote.keep_spare()
         return True
 
     def prepare(self, recipes: list[Recipe]) -> None:

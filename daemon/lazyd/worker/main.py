@@ -35,6 +35,7 @@ FLUSH_S = 1.0
 def run(fd: int, host: int) -> None:
     """Is the worker until its process ends. `fd` is its link to the host, whose pid is `host`."""
     process.die_with_host(host)
+    process.set_name("lazyd:newborn")
     process.calm_signals()
     process.raise_file_limit()
     if not sys.stdout.line_buffering:
