@@ -12,6 +12,8 @@ from ..worker.link import Link
 from ..worker.loop import Loop
 from .place import Place
 
+PAUSE_S = 0.2
+"""After a connection that could not be accepted."""
 HELLO_S = 10.0
 """A connection that has not said hello by then is closed."""
 _CREDENTIALS = struct.Struct("3i")
@@ -54,8 +56,10 @@ class Door:
     def _accept(self) -> None:
         try:
             sock, _ = self.listener.accept()
-        except OSError:
-            return  # gone again, or no descriptor is left
+        except OSError:  # gone again, or no descriptor is left: then asking again at once would help nobody
+            self._loop.watch(self.listener)
+            self._loop.after(PAUSE_S, lambda: self._loop.watch(self.listener, read=self._accept))
+            return
         _, uid, _ = _CREDENTIALS.unpack(sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))
         if not self._place.may_connect(uid):
             sock.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import time
+import traceback
 from collections.abc import Callable
 from typing import Any
 
@@ -27,6 +28,9 @@ STOP_GRACE_S = 30.0
 """A host that is told to stop gives calls in flight and objects this time."""
 CLOSE_S = 5.0
 """Of which objects may take this much to close."""
+MAX_MISTAKES = 50
+MISTAKES_WITHIN_S = 60.0
+"""More faults of the host itself in this time, and it gives up."""
 
 
 class Host:
@@ -58,6 +62,7 @@ class Host:
         self.is_quitting = False
         self.on_upgrade: Callable[[], None] = lambda: None
         self._ripe: dict[int, int] = {}
+        self._mistakes: list[float] = []
         self.shop = Shop(
             loop=loop,
             reaper=self.reaper,
@@ -69,6 +74,7 @@ class Host:
             tell=door.tell,
             settled=self._settled,
         )
+        loop.on_error = self._mistake
         door.on_hello, door.on_order, door.on_lost = self._hello, self.order, self.linger.begin
 
     def begin(self) -> None:
@@ -87,13 +93,22 @@ class Host:
         self.door.tell({"is": "all"})
 
     def order(self, message: dict[str, Any], fds: list[int]) -> None:
-        """One order of the manager's."""
+        """One order of the manager's. One that is not understood is passed over."""
         if self.is_upgrading:
             self.deferred.append((message, fds))
             return
+        try:
+            self._carry_out(message, fds)
+        except (KeyError, TypeError) as error:
+            self.note(f"an order was not understood: {message.get('do')} ({error!r})")
+        for fd in fds:
+            os.close(fd)
+
+    def _carry_out(self, message: dict[str, Any], fds: list[int]) -> None:
+        """Descriptors that are used are taken out of `fds`."""
         what = message.get("do")
         if what == "start" and len(fds) == 1:
-            self._start(message, fds.pop())
+            self._start(message, fds)
         elif what == "attach" and len(fds) == 1 and message["worker"] in self.workers:
             self.workers[message["worker"]].attach(fds.pop())
         elif what == "stop" and message["worker"] in self.workers:
@@ -109,13 +124,14 @@ class Host:
             self.quit(message["grace_s"])
         elif what == "upgrade":
             self.upgrade()
-        for fd in fds:
-            os.close(fd)
 
-    def _start(self, message: dict[str, Any], manager_fd: int) -> None:
-        if message["worker"] in self.workers or self.is_quitting:
-            self.note(f"worker {message['worker']} is not started: {'quitting' if self.is_quitting else 'it exists'}")
-            os.close(manager_fd)
+    def _start(self, message: dict[str, Any], fds: list[int]) -> None:
+        if message["worker"] in self.workers:
+            self.note(f"worker {message['worker']} is not started, as it exists")
+            return
+        if self.is_quitting:
+            told = {"status": None, "signal": None, "log": "", "reason": "the worker host is stopping"}
+            self.door.tell({"is": "exited", "worker": message["worker"], **told})
             return
         facts = Facts(
             id=message["worker"],
@@ -125,7 +141,7 @@ class Host:
             memo=message["memo"],
             started=time.monotonic(),
         )
-        worker = self.workers[facts.id] = Worker(self.shop, facts, manager_fd)
+        worker = self.workers[facts.id] = Worker(self.shop, facts, fds.pop())
         worker.start()
 
     def _prepare(self, specs: list[dict[str, Any]]) -> None:
@@ -173,6 +189,16 @@ class Host:
                 if self._ripe.get(process.pid) == process.started:
                     leaders[process.parent].reap([process.pid])
         self._ripe = seen
+
+    # Mistakes.
+
+    def _mistake(self, error: Exception) -> None:
+        """A fault of ours ends one step, not all workers; unless it comes again and again."""
+        now = time.monotonic()
+        self._mistakes = [when for when in self._mistakes if when > now - MISTAKES_WITHIN_S] + [now]
+        self.note("".join(traceback.format_exception(error)))
+        if len(self._mistakes) > MAX_MISTAKES:
+            raise error
 
     # Leaving.
 

@@ -31,7 +31,7 @@ class Place:
         self.manager_uid, self._gid = _manager(manager_user)
 
     def prepare(self) -> None:
-        """Makes the directories that are missing, and removes data sockets of workers that are gone."""
+        """Makes the directories that are missing."""
         os.makedirs(self.runtime_dir, mode=0o700, exist_ok=True)
         workers = os.path.dirname(places.data_socket(self.runtime_dir, "w"))
         logs = os.path.dirname(places.worker_log(self.runtime_dir, "w"))
@@ -39,11 +39,9 @@ class Place:
             if not os.path.isdir(path):
                 os.mkdir(path, 0o700)
                 self._share_path(path, 0o750)
-        for name in os.listdir(workers):
-            os.unlink(os.path.join(workers, name))
 
     def lock(self) -> int:
-        """Holds the pid file for as long as the descriptor is open. Raises `InUse`."""
+        """Holds the pid file for as long as the descriptor is open, and tidies up. Raises `InUse`."""
         fd = os.open(places.host_pid_file(self.runtime_dir), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -53,6 +51,7 @@ class Place:
             raise InUse(f"a host runs already in {self.host_dir} (pid {holder or 'unknown'})") from None
         os.ftruncate(fd, 0)
         os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
+        self._remove_old_sockets()
         return fd
 
     def listen(self, path: str, kind: int) -> socket.socket:
@@ -80,6 +79,12 @@ class Place:
 
     def may_connect(self, uid: int) -> bool:
         return uid in (os.geteuid(), self.manager_uid)
+
+    def _remove_old_sockets(self) -> None:
+        """Data sockets of workers that died with their host."""
+        workers = os.path.dirname(places.data_socket(self.runtime_dir, "w"))
+        for name in os.listdir(workers):
+            os.unlink(os.path.join(workers, name))
 
     def _share_path(self, path: str, mode: int) -> None:
         if self._gid is not None:

@@ -2,7 +2,8 @@
 
 - `boot` is the script that an interpreter is started with; it makes `lazyd` importable.
 - `zygote` imports a model library once and forks workers; `checks` says whether it may.
-- `main` is the worker: an I/O loop in the main thread, and a thread for each loaded object.
+- `main` is the worker: an I/O loop in the main thread, and a thread for each loaded object
+  (`holdings`, `objects`, `calls`); clients come through `reception` (`connection`, `outbox`).
 - `admission` holds all rules about leases, calls and drains, and does no I/O.
 - `link` and `loop` carry packets and wait for them; the host uses both.
 

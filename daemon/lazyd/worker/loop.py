@@ -1,7 +1,8 @@
 """A small event loop: file descriptors, times, and calls from other threads.
 
-The host and the worker run one each, in their main thread. A callback that raises ends the loop:
-what may go wrong is caught where it is understood.
+The host and the worker run one each, in their main thread. What may go wrong is caught where it
+is understood; what a callback raises all the same is a mistake of ours, and ends the loop unless
+`on_error` takes it.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ class Loop:
         self._timers: list[tuple[float, int, Timer]] = []
         self._order = itertools.count()
         self._soon: collections.deque[Callable[[], None]] = collections.deque()
+        self.on_error: Callable[[Exception], None] | None = None
         self._running = True
         self._asleep = False
         self._bell, self._ringer = socket.socketpair()
@@ -100,21 +102,29 @@ class Loop:
         for key, events in ready:
             read, write = key.data
             if read and events & selectors.EVENT_READ and self._still(key):
-                read()
+                self._call(read)
             if write and events & selectors.EVENT_WRITE and self._still(key):
-                write()
+                self._call(write)
         for _ in range(len(self._soon)):
-            self._soon.popleft()()
+            self._call(self._soon.popleft())
         now = time.monotonic()
         while self._timers and self._timers[0][0] <= now:
             callback = heapq.heappop(self._timers)[2].callback
             if callback is not None:
-                callback()
+                self._call(callback)
 
     def close(self) -> None:
         self._selector.close()
         self._bell.close()
         self._ringer.close()
+
+    def _call(self, callback: Callable[[], None]) -> None:
+        try:
+            callback()
+        except Exception as error:
+            if self.on_error is None:
+                raise
+            self.on_error(error)
 
     def _patience(self) -> float | None:
         if self._soon:

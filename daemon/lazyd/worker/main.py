@@ -15,18 +15,17 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
-from ..runtimes import member_of, runtime_named
 from . import process
 from .admission import Action, Admission, Drop, Emptied, Lease, Revoke, Tell
-from .connection import Connection
+from .holdings import Holdings
 from .link import Link
 from .loop import Loop, Timer
-from .objects import ModelThread
+from .reception import Reception
 from .reporter import Reporter
 
 if TYPE_CHECKING:
-    from ..runtimes import LoadedModel, Progress
     from .calls import Call
+    from .connection import Connection
 
 FLUSH_S = 1.0
 """A worker that leaves lets clients read their last answers for so long."""
@@ -56,13 +55,11 @@ class Worker:
     def __init__(self, host: socket.socket) -> None:
         self.loop = Loop()
         self.admission = Admission()
-        self.objects: dict[str, ModelThread] = {}
-        self.connections: set[Connection] = set()
-        self.spec: dict[str, Any] = {}
+        self.holdings = Holdings(self, self._emptied)
         self.host = Link(self.loop, host, self._host_says, lambda: os._exit(process.ORPHANED))
-        self.manager: Link | None = None
         self.reporter = Reporter(self.loop, self.host, self.admission)
-        self._load_again: set[str] = set()
+        self.manager: Link | None = None
+        self.reception: Reception | None = None
         self._leaving = False
         self._alarm: Timer | None = None
 
@@ -79,20 +76,18 @@ class Worker:
         elif what == "attach":
             self._attach(fds[0])
         elif what == "leave":
-            self._leave(message.get("drain_s", 0.0))
+            self._leave(message["drain_s"])
         elif what == "reap":
             _reap(message["pids"])
 
     def _begin(self, order: dict[str, Any], listener: int, manager: int) -> None:
-        self.spec = order["spec"]
         process.set_name(f"lazyd:{order['model']}")
         os.environ["LAZYD_WORKER"] = order["marker"]
         if order["adopt_orphans"]:
             process.adopt_orphans()
+        self.holdings.spec = order["spec"]
         self.reporter.begin({name: order[name] for name in ("worker", "endpoint", "memo", "started")})
-        self._listener = socket.socket(fileno=listener)
-        self._listener.setblocking(False)
-        self.loop.watch(self._listener, read=self._accept)
+        self.reception = Reception(self.loop, socket.socket(fileno=listener), self)
         self._attach(manager)
 
     def _attach(self, fd: int) -> None:
@@ -110,40 +105,53 @@ class Worker:
         if self._leaving:
             return
         self._leaving = True
-        self.loop.watch(self._listener)
-        self._listener.close()
-        for model in list(self.objects):
-            self._unload(model, drain_s)
-        self._perhaps_exit()
+        if self.reception is not None:
+            self.reception.close()
+        self.holdings.unload_all(drain_s)
+        self._emptied()
+
+    def _emptied(self) -> None:
+        if self._leaving and not self.holdings:
+            self._exit_when_flushed(time.monotonic() + FLUSH_S)
+
+    def _exit_when_flushed(self, deadline: float) -> None:
+        if self.reception is not None and not self.reception.is_flushed and time.monotonic() < deadline:
+            self.loop.after(0.01, lambda: self._exit_when_flushed(deadline))
+            return
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(0)
 
     # The manager.
 
     def _manager_says(self, message: dict[str, Any], fds: list[int]) -> None:
         for fd in fds:
             os.close(fd)
-        what, model, now = message.get("do"), message.get("model", ""), time.monotonic()
+        try:
+            self._obey(message.get("do"), message.get("model", ""), message)
+        except KeyError as missing:
+            print(f"an order was not understood: {message.get('do')} without {missing}", file=sys.stderr, flush=True)
+
+    def _obey(self, what: Any, model: str, message: dict[str, Any]) -> None:
+        now = time.monotonic()
         if what == "grant":
             self._grant(message, now)
         elif what == "withdraw":
-            self._act(self.admission.withdraw(message["lease"]))
+            self.act(self.admission.withdraw(message["lease"]))
         elif what == "drain":
-            self._act(self.admission.drain(model, message["drain"], finish=message["finish"], now=now), changed=True)
+            self.act(self.admission.drain(model, message["drain"], finish=message["finish"], now=now), changed=True)
         elif what == "resume":
             self.admission.resume(model)
             self._settle(changed=True)
-        elif what == "load":
-            self._load(model)
+        elif what == "load" and not self._leaving:
+            self.holdings.load(model)
         elif what == "unload":
-            self._unload(model, 0.0)
+            self.holdings.unload(model)
 
     def _manager_lost(self) -> None:
         self.admission.manager_lost(time.monotonic())
         self.manager = None
         self._settle(changed=True)
-
-    def _tell(self, message: dict[str, Any]) -> None:
-        if self.manager is not None:
-            self.manager.send(message)
 
     def _grant(self, message: dict[str, Any], now: float) -> None:
         self.admission.grant(
@@ -159,125 +167,56 @@ class Worker:
         )
         self._settle()
 
-    # Objects.
-
-    def _load(self, model: str) -> None:
-        known = self.admission.objects.get(model)
-        if known is not None or self._leaving:
-            if known is not None and known.state == "unloading":
-                self._load_again.add(model)
-            elif known is not None and known.state == "ready":
-                self._tell({"is": "ready", "model": model})
-            return
-        member = member_of(self.spec["name"], model.partition(":")[0])
-
-        def load(progress: Progress) -> LoadedModel:
-            return runtime_named(self.spec["runtime"]).load(self.spec, member, progress)
-
-        thread = ModelThread(model, load, self.loop, self)
-        thread.lease_variable = _lease_variable()
-        thread.lease_in_environment = member is None
-        self.admission.loading(model, time.monotonic())
-        self.objects[model] = thread
-        self._settle(changed=True)
-        thread.start()
-
-    def _unload(self, model: str, drain_s: float) -> None:
-        known = self.admission.objects.get(model)
-        self._load_again.discard(model)
-        if known is None:
-            self._tell({"is": "unloaded", "model": model})
-        elif known.state == "unloading":
-            self._cancel_calls(model)
-        else:
-            loaded = known.state == "ready"
-            actions = self.admission.unloading(model, time.monotonic())
-            if not loaded:
-                self.objects[model].close()
-            elif drain_s:
-                self.loop.after(drain_s, lambda: self._cancel_calls(model))
-            else:
-                self._cancel_calls(model)
-            self._act(actions if loaded else [], changed=True)
-
-    def _cancel_calls(self, model: str) -> None:
-        for connection in list(self.connections):
-            if connection.lease is not None and connection.lease.model == model:
-                connection.cancel_all()
-
-    def progressed(self, model: str, phase: str, fraction: float | None) -> None:
-        self._tell({"is": "progress", "model": model, "phase": phase, "fraction": fraction})
-
-    def loaded(self, model: str) -> None:
-        if self.admission.objects[model].state == "loading":
-            self.admission.loaded(model, time.monotonic())
-            self._tell({"is": "ready", "model": model})
-            self._settle(changed=True)
-
-    def failed(self, model: str, reason: str, trace: str) -> None:
-        print(trace, end="", file=sys.stderr, flush=True)
-        self._forget(model, {"is": "failed", "model": model, "reason": reason, "traceback": trace})
-
-    def closed(self, model: str) -> None:
-        self._forget(model, {"is": "unloaded", "model": model})
-
-    def _forget(self, model: str, message: dict[str, Any]) -> None:
-        del self.objects[model]
-        self.admission.gone(model)
-        self._tell(message)
-        self._settle(changed=True)
-        if model in self._load_again:
-            self._load_again.discard(model)
-            self._load(model)
-        self._perhaps_exit()
-
     # Clients.
-
-    def _accept(self) -> None:
-        while True:
-            try:
-                client, _ = self._listener.accept()
-            except OSError:  # nobody waits any more, has gone again, or no descriptor is left
-                return
-            self.connections.add(Connection(self.loop, client, self))
 
     def present(self, token: str, connection: Connection) -> Lease | None:
         lease, actions = self.admission.present(token, connection)
         if lease is None and self.manager is not None:
             self.manager.read()  # the grant was written there before the client was given the token
             lease, actions = self.admission.present(token, connection)
-        self._act(actions)
+        self.act(actions)
         return lease
 
     def admit(self, lease: Lease) -> bool:
         admitted, actions = self.admission.begin(lease, time.monotonic())
-        self._act(actions)
+        self.act(actions)
         return admitted
 
     def submit(self, call: Call) -> None:
-        self.objects[call.lease.model].submit(call)
+        self.holdings.submit(call)
 
     def ended(self, call: Call, *, ok: bool) -> None:
-        self._act(self.admission.end(call.lease, time.monotonic(), ok=ok))
+        self.act(self.admission.end(call.lease, time.monotonic(), ok=ok))
 
     def disconnected(self, connection: Connection) -> None:
-        self.connections.discard(connection)
+        assert self.reception is not None
+        self.reception.connections.discard(connection)
         if connection.lease is not None:
-            self._act(self.admission.closed(connection.lease, time.monotonic()))
+            self.act(self.admission.closed(connection.lease, time.monotonic()))
+
+    def cancel_calls(self, model: str) -> None:
+        if self.reception is not None:
+            self.reception.cancel_calls(model)
 
     # What the rules want done.
 
-    def _act(self, actions: list[Action], *, changed: bool = False) -> None:
+    def tell(self, message: dict[str, Any]) -> None:
+        """To the manager, if there is one: a new one asks for everything anyway."""
+        if self.manager is not None:
+            self.manager.send(message)
+
+    def act(self, actions: list[Action], *, changed: bool = False) -> None:
+        """Does what the rules want done. `changed`: the state of an object has changed."""
         for action in actions:
             if isinstance(action, Tell):
-                self._tell(action.message)
+                self.tell(action.message)
             elif isinstance(action, Revoke):
                 action.connection.revoke()
             elif isinstance(action, Drop):
                 if action.connection is not None:
                     action.connection.drop()
             elif isinstance(action, Emptied):
-                self.objects[action.model].close()
+                self.holdings.close(action.model)
         self._settle(changed=changed)
 
     def _settle(self, *, changed: bool = False) -> None:
@@ -292,28 +231,7 @@ class Worker:
 
     def _tick(self) -> None:
         self._alarm = None
-        self._act(self.admission.tick(time.monotonic()))
-
-    def _perhaps_exit(self) -> None:
-        if self._leaving and not self.objects:
-            self._exit_when_flushed(time.monotonic() + FLUSH_S)
-
-    def _exit_when_flushed(self, deadline: float) -> None:
-        if time.monotonic() < deadline and not all(connection.is_flushed for connection in self.connections):
-            self.loop.after(0.01, lambda: self._exit_when_flushed(deadline))
-            return
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(0)
-
-
-def _lease_variable() -> Any:
-    """Where the client library looks for the lease under which it is used, if it is there at all."""
-    try:
-        from ..client.context import current_lease
-    except ImportError:
-        return None
-    return current_lease
+        self.act(self.admission.tick(time.monotonic()))
 
 
 def _reap(pids: list[int]) -> None:

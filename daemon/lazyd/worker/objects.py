@@ -50,7 +50,7 @@ class ModelThread:
 
     def __init__(self, key: str, load: Callable[[Progress], LoadedModel], loop: Loop, watcher: Watcher) -> None:
         self.key = key
-        self.lease_variable: ContextVar[str | None] | None = None
+        self._lease_variable = _lease_variable()
         self.lease_in_environment = False
         self._load = load
         self._loop = loop
@@ -159,7 +159,7 @@ class _LeaseSet:
     """Model code that calls models asks under the lease of its own call."""
 
     def __init__(self, thread: ModelThread, lease: str) -> None:
-        self.variable, self.lease, self.in_environment = thread.lease_variable, lease, thread.lease_in_environment
+        self.variable, self.lease, self.in_environment = thread._lease_variable, lease, thread.lease_in_environment
 
     def __enter__(self) -> None:
         if self.variable is not None:
@@ -172,6 +172,15 @@ class _LeaseSet:
             self.variable.set(None)
         if self.in_environment:
             os.environ.pop("LAZYD_LEASE", None)
+
+
+def _lease_variable() -> ContextVar[str | None] | None:
+    """Where the client library looks for the lease under which it is used, if it is there at all."""
+    try:
+        from ..client.context import current_lease
+    except ImportError:
+        return None
+    return current_lease
 
 
 def _each(pieces: Iterator[Any], call: Call, take: Callable[[Any], None]) -> Any:

@@ -1,0 +1,133 @@
+"""The objects of a worker: the rules' view of each, and the thread that holds it."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+from ..runtimes import member_of, runtime_named
+from .objects import ModelThread
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Protocol
+
+    from ..runtimes import LoadedModel, Progress
+    from .admission import Action, Admission
+    from .calls import Call
+    from .loop import Loop
+
+    class House(Protocol):
+        """What the worker does for its objects."""
+
+        loop: Loop
+        admission: Admission
+
+        def tell(self, message: dict[str, Any]) -> None:
+            """To the manager."""
+
+        def act(self, actions: list[Action], *, changed: bool = False) -> None:
+            """Does what the rules want done. `changed`: the state of an object has changed."""
+
+        def cancel_calls(self, model: str) -> None:
+            """Cancels all calls of one model."""
+
+
+class Holdings:
+    """Loads and unloads; `on_empty` is called when the last object has gone."""
+
+    def __init__(self, house: House, on_empty: Callable[[], None]) -> None:
+        self.spec: dict[str, Any] = {}
+        self._house = house
+        self._on_empty = on_empty
+        self._threads: dict[str, ModelThread] = {}
+        self._load_again: set[str] = set()
+
+    def __bool__(self) -> bool:
+        return bool(self._threads)
+
+    def load(self, model: str) -> None:
+        """Loads an object, after it has been unloaded if that is under way."""
+        known = self._house.admission.objects.get(model)
+        if known is None:
+            self._start(model)
+        elif known.state == "unloading":
+            self._load_again.add(model)
+        elif known.state == "ready":
+            self._house.tell({"is": "ready", "model": model})
+
+    def unload(self, model: str, drain_s: float = 0.0) -> None:
+        """Frees an object, or ends its load. Calls under way are cancelled after `drain_s`."""
+        known = self._house.admission.objects.get(model)
+        self._load_again.discard(model)
+        if known is None:
+            self._house.tell({"is": "unloaded", "model": model})
+            return
+        if known.state == "unloading":
+            self._house.cancel_calls(model)
+            return
+        was_loading = known.state == "loading"
+        actions = self._house.admission.unloading(model, time.monotonic())
+        if was_loading:
+            self.close(model)
+            actions = []
+        elif drain_s:
+            self._house.loop.after(drain_s, lambda: self._house.cancel_calls(model))
+        else:
+            self._house.cancel_calls(model)
+        self._house.act(actions, changed=True)
+
+    def unload_all(self, drain_s: float) -> None:
+        for model in list(self._threads):
+            self.unload(model, drain_s)
+
+    def submit(self, call: Call) -> None:
+        """Queues a call that was admitted."""
+        self._threads[call.lease.model].submit(call)
+
+    def close(self, model: str) -> None:
+        """Closes an object on which no call is in flight any more, or aborts its load."""
+        self._threads[model].close()
+
+    # What the threads tell.
+
+    def progressed(self, model: str, phase: str, fraction: float | None) -> None:
+        self._house.tell({"is": "progress", "model": model, "phase": phase, "fraction": fraction})
+
+    def loaded(self, model: str) -> None:
+        if self._house.admission.objects[model].state == "loading":
+            self._house.admission.loaded(model, time.monotonic())
+            self._house.tell({"is": "ready", "model": model})
+            self._house.act([], changed=True)
+
+    def failed(self, model: str, reason: str, trace: str) -> None:
+        print(trace, end="", file=sys.stderr, flush=True)
+        self._gone(model, {"is": "failed", "model": model, "reason": reason, "traceback": trace})
+
+    def closed(self, model: str) -> None:
+        self._gone(model, {"is": "unloaded", "model": model})
+
+    def _start(self, model: str) -> None:
+        member = member_of(self.spec["name"], model.partition(":")[0])
+
+        def load(progress: Progress) -> LoadedModel:
+            return runtime_named(self.spec["runtime"]).load(self.spec, member, progress)
+
+        thread = ModelThread(model, load, self._house.loop, self)
+        thread.lease_in_environment = member is None
+        self._threads[model] = thread
+        self._house.admission.loading(model, time.monotonic())
+        self._house.act([], changed=True)
+        thread.start()
+
+    def _gone(self, model: str, message: dict[str, Any]) -> None:
+        del self._threads[model]
+        self._house.admission.gone(model)
+        self._house.tell(message)
+        self._house.act([], changed=True)
+        if model in self._load_again:
+            self._load_again.discard(model)
+            self._start(model)
+        elif not self._threads:
+            self._on_empty()
