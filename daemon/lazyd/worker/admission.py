@@ -7,7 +7,7 @@ what is to be done: `Tell` the manager, `Revoke` or `Drop` a connection, say tha
 **Leases.** The manager grants a lease with a token. One connection may present the token; from
 then on that connection is the lease, and its end is the lease's end. A lease is protected while
 a call is in flight under it, until its first call (`FRESH_S` at most), and until the time that
-it is held for. An open but idle connection protects nothing.
+it is held for (see `records`). An open but idle connection protects nothing.
 
 **Draining** is the first half of the hand-shake that frees a model, and is decided in one step.
 A drain that is not to wait finds the model unprotected, and then nothing is admitted any more and
@@ -22,102 +22,12 @@ nobody presented last `ORPHANED_S` more: the next manager finds models that serv
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
 
-FRESH_S = 5.0
-"""A lease cannot be revoked for so long before its first call (ARCHITECTURE: "Loads and leases")."""
+from .records import Action, Drain, Drop, Emptied, Lease, Object, Revoke, Tell
+
 ORPHANED_S = 30.0
 """Leases that nobody presented outlive their manager by so much."""
-
-
-@dataclass(eq=False)
-class Lease:
-    """A client's right to call one model."""
-
-    id: str
-    token: str
-    model: str
-    holder: int
-    granted: float
-    hold_until: float = 0.0
-    parent: str | None = None
-    connection: Any = None
-    called: bool = False
-    in_flight: int = 0
-    closing: bool = False
-    """Its connection has ended; the calls that were in flight have not yet."""
-
-    @property
-    def protected_until(self) -> float:
-        """Until when it may not be revoked although no call is in flight: fresh, or held."""
-        return self.hold_until if self.called else max(self.hold_until, self.granted + FRESH_S)
-
-    def is_protected(self, now: float) -> bool:
-        return self.in_flight > 0 or now < self.protected_until
-
-
-@dataclass(eq=False)
-class Drain:
-    """A hand-shake under way: it waits, or is done."""
-
-    number: int
-    began: float
-    done: bool = False
-
-
-@dataclass(eq=False)
-class Object:
-    """One loaded or loading model of this worker. `state` is ``loading``, ``ready`` or ``unloading``."""
-
-    model: str
-    state: str
-    since: float
-    load_s: float | None = None
-    last_used: float | None = None
-    drain: Drain | None = None
-    leases: dict[str, Lease] = field(default_factory=dict)
-
-    @property
-    def in_flight(self) -> int:
-        return sum(lease.in_flight for lease in self.leases.values())
-
-    @property
-    def shown(self) -> str:
-        """The state as a report tells it."""
-        return "draining" if self.state == "ready" and self.drain else self.state
-
-
-@dataclass(frozen=True)
-class Tell:
-    """A message for the manager."""
-
-    message: dict[str, Any]
-
-
-@dataclass(frozen=True)
-class Revoke:
-    """Say ``revoked`` on this connection and close it."""
-
-    connection: Any
-
-
-@dataclass(frozen=True)
-class Drop:
-    """Close this connection; calls under way on it are cancelled."""
-
-    connection: Any
-
-
-@dataclass(frozen=True)
-class Emptied:
-    """No call is in flight any more on an object that is to be unloaded."""
-
-    model: str
-
-
-Action = object
-"""One of `Tell`, `Revoke`, `Drop`, `Emptied`."""
 
 
 class Admission:

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ..wire.values import Buffer
-    from .admission import Lease
     from .connection import Connection
     from .loop import Timer
     from .outbox import Piece
+    from .records import Lease
 
 MAX_TRACEBACK = 16 * 1024
 

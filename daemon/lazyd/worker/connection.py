@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     from ..wire.values import Buffer
-    from .admission import Lease
     from .loop import Loop
+    from .records import Lease
 
     class Desk(Protocol):
         """Decides for connections; the worker."""

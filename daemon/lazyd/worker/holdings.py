@@ -14,9 +14,10 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     from ..runtimes import LoadedModel, Progress
-    from .admission import Action, Admission
+    from .admission import Admission
     from .calls import Call
     from .loop import Loop
+    from .records import Action
 
     class House(Protocol):
         """What the worker does for its objects."""

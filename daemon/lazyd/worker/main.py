@@ -16,11 +16,12 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from . import process
-from .admission import Action, Admission, Drop, Emptied, Lease, Revoke, Tell
+from .admission import Admission
 from .holdings import Holdings
 from .link import Link
 from .loop import Loop, Timer
 from .reception import Reception
+from .records import Action, Drop, Emptied, Lease, Revoke, Tell
 from .reporter import Reporter
 
 if TYPE_CHECKING:

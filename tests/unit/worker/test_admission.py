@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from lazyd.worker.admission import FRESH_S, ORPHANED_S, Admission, Drop, Emptied, Lease, Revoke, Tell
+from lazyd.worker.admission import ORPHANED_S, Admission
+from lazyd.worker.records import FRESH_S, Drop, Emptied, Lease, Revoke, Tell
 
 MODEL = "gemma"
 
@@ -209,6 +210,25 @@ def test_a_nested_lease_may_enter_a_draining_model(desk: Desk) -> None:
     assert desk.call(nested)
     assert told(desk.rules.end(outer, desk.now, ok=True)) == ["idle"]
     assert told(desk.rules.end(nested, desk.now, ok=True)) == ["idle", "drained"]
+
+
+def test_a_fresh_lease_may_enter_a_draining_model_and_is_waited_for(desk: Desk) -> None:
+    """The lease was granted before the drain, and is safe until its first call."""
+    fresh = desk.lease("fresh")
+    assert desk.drain(1, finish=True) == []
+    assert desk.rules.next_deadline() == desk.now + FRESH_S
+    assert desk.call(fresh)
+    assert not desk.call(fresh)  # only its first call is safe
+    assert told(desk.rules.end(fresh, desk.now, ok=True)) == ["idle", "drained"]
+
+
+def test_a_held_lease_may_enter_a_draining_model_until_its_time(desk: Desk) -> None:
+    held = desk.lease("held", called=True, hold_until=desk.now + 60)
+    assert desk.drain(1, finish=True) == []
+    assert desk.call(held)
+    assert told(desk.rules.end(held, desk.now, ok=True)) == ["idle"]
+    desk.now += 60
+    assert told(desk.rules.tick(desk.now)) == ["drained"]
 
 
 def test_an_old_nested_lease_is_turned_away_by_a_drain_like_any_other(desk: Desk) -> None:

@@ -1,0 +1,98 @@
+"""What the rules of a worker are about: leases, objects, drains; and what they want done."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+FRESH_S = 5.0
+"""A lease cannot be revoked for so long before its first call (ARCHITECTURE: "Loads and leases")."""
+
+
+@dataclass(eq=False)
+class Lease:
+    """A client's right to call one model."""
+
+    id: str
+    token: str
+    model: str
+    holder: int
+    granted: float
+    hold_until: float = 0.0
+    parent: str | None = None
+    connection: Any = None
+    called: bool = False
+    in_flight: int = 0
+    closing: bool = False
+    """Its connection has ended; the calls that were in flight have not yet."""
+
+    @property
+    def protected_until(self) -> float:
+        """Until when it may not be revoked although no call is in flight: fresh, or held."""
+        return self.hold_until if self.called else max(self.hold_until, self.granted + FRESH_S)
+
+    def is_protected(self, now: float) -> bool:
+        return self.in_flight > 0 or now < self.protected_until
+
+
+@dataclass(eq=False)
+class Drain:
+    """A hand-shake under way: it waits, or is done."""
+
+    number: int
+    began: float
+    done: bool = False
+
+
+@dataclass(eq=False)
+class Object:
+    """One loaded or loading model of this worker. `state` is ``loading``, ``ready`` or ``unloading``."""
+
+    model: str
+    state: str
+    since: float
+    load_s: float | None = None
+    last_used: float | None = None
+    drain: Drain | None = None
+    leases: dict[str, Lease] = field(default_factory=dict)
+
+    @property
+    def in_flight(self) -> int:
+        return sum(lease.in_flight for lease in self.leases.values())
+
+    @property
+    def shown(self) -> str:
+        """The state as a report tells it."""
+        return "draining" if self.state == "ready" and self.drain else self.state
+
+
+@dataclass(frozen=True)
+class Tell:
+    """A message for the manager."""
+
+    message: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Revoke:
+    """Say ``revoked`` on this connection and close it."""
+
+    connection: Any
+
+
+@dataclass(frozen=True)
+class Drop:
+    """Close this connection; calls under way on it are cancelled."""
+
+    connection: Any
+
+
+@dataclass(frozen=True)
+class Emptied:
+    """No call is in flight any more on an object that is to be unloaded."""
+
+    model: str
+
+
+Action = object
+"""One of `Tell`, `Revoke`, `Drop`, `Emptied`."""
