@@ -68,6 +68,7 @@ EVENTS: dict[type[events.Event], Callable[[World, Any], None]] = {
     events.Predicted: reports.predicted,
     events.Unpredictable: reports.unpredictable,
     events.HostFound: adoption.host_found,
+    events.HostAway: reports.host_away,
     events.HostLost: reports.host_lost,
     events.WorkerStarted: reports.worker_started,
     events.WorkerExited: reports.worker_exited,

@@ -180,6 +180,11 @@ class HostFound(Event, frozen=True):
     workers: tuple[WorkerReport, ...] = ()
 
 
+class HostAway(Event, frozen=True):
+    """The connection to the host is lost, but it may live: nothing is started until `HostFound` or
+    `HostLost` says more."""
+
+
 class HostLost(Event, frozen=True):
     """The host has died, and all workers with it."""
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from . import leases, lives, rules
+from .effects import StopWorker
 from .events import (
     DeviceSeen,
     Drained,
+    HostAway,
     HostLost,
     LoadProgress,
     ObjectFailed,
@@ -64,6 +66,8 @@ def worker_started(world: World, event: WorkerStarted) -> None:
     worker = world.workers.get(event.worker)
     if worker is not None:
         worker.pid = event.pid
+    else:
+        world.emit(StopWorker(worker=event.worker, grace_s=0.0))  # it was given up while the host was away
 
 
 def worker_measured(world: World, event: WorkerMeasured) -> None:
@@ -191,6 +195,11 @@ def describe_exit(event: WorkerExited) -> str:
         how = "the worker ended"
     last = event.log.strip().rsplit("\n", 1)[-1].strip()
     return f"{how}: {last}" if last else how
+
+
+def host_away(world: World, _: HostAway) -> None:
+    """Nobody hears what is ordered now. What serves goes on; who waits for a load goes on waiting."""
+    world.host_found = False
 
 
 def host_lost(world: World, _: HostLost) -> None:

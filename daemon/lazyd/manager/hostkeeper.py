@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable
 
 from lazyd import places
-from lazyd.core.events import Event, HostLost
+from lazyd.core.events import Event, HostAway, HostLost
 
 from .adoption import adopt
 from .hostlink import HostLink, NoHost
@@ -142,6 +142,7 @@ class HostKeeper:
         link.close()
         self._link = None
         self._adopted = False
+        self._tell(HostAway())
         try:
             again = await HostLink.connect(self._socket, self._version)
         except NoHost:

@@ -89,3 +89,25 @@ def test_a_worker_whose_start_was_lost_is_started_anew_and_nobody_is_blamed() ->
     assert story.state("gemma") is State.LOADING
     story.ready("gemma")
     story.granted(request)
+
+
+def test_nothing_is_started_while_the_host_is_away_and_what_serves_goes_on() -> None:
+    story = Story(spec("hot"), spec("cold"))
+    story.hot("hot")
+    story.tell(events.HostAway())
+    story.granted(story.get("hot"))
+    request = story.get("cold")
+    assert story.state("cold") is State.COLD
+    worker = story.worker("hot")
+    memo = {"model": "hot", "identity": spec("hot").identity, "booking": {"ram": 1 << 30}}
+    objects = (events.ObjectReport(model="hot", state="ready", since=story.now),)
+    report = events.WorkerReport(worker=worker, pid=1, started=1.0, endpoint="/x", memo=memo, objects=objects)
+    story.tell(events.HostFound(workers=(report,)))
+    story.ready("cold")
+    story.granted(request)
+
+
+def test_a_worker_that_was_given_up_and_starts_all_the_same_is_ended() -> None:
+    story = Story(spec("gemma"))
+    story.tell(events.WorkerStarted(worker="unknown", pid=7))
+    assert story.effects[-1] == effects.StopWorker(worker="unknown", grace_s=0.0)
