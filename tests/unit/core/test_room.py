@@ -285,3 +285,16 @@ def test_an_object_that_failed_keeps_its_place_until_it_is_gone() -> None:
     assert story.state("strategy/beta") is State.COLD, "alpha drains for it, or stuck goes"
     story.tell(events.ObjectUnloaded(worker=worker, model="strategy/stuck"))
     assert story.state("strategy/beta") is State.LOADING
+
+
+def test_cold_starts_beyond_what_fits_queue_and_none_is_refused() -> None:
+    story = Story(*map(spec, "abcd"), sizes=dict.fromkeys("abcd", 6.0))
+    requests = [story.get(name, timeout=600) for name in "abcd"]
+    for name in "abcd":
+        story.ready(name, after=0.1)
+        story.wait(10)
+        if name != "d":
+            story.answer_drain(name)
+            story.exit(name, status=0)
+    for request in requests:
+        story.granted(request)
