@@ -11,7 +11,7 @@ from .answers import Done, NoRoom
 from .effects import SavePins
 from .events import Pin
 from .ledger import SLOTS
-from .records import Model
+from .records import Model, Worker
 from .world import World
 
 
@@ -32,13 +32,15 @@ def pin(world: World, event: Pin) -> None:
 
 def too_much(world: World, model: Model) -> NoRoom | None:
     """Pins and residents together hold at most `max_pinned` of a device."""
-    if model.instance is None:
+    return worker_kept_too_much(world, model, model.instance.worker) if model.instance is not None else None
+
+
+def worker_kept_too_much(world: World, model: Model, worker: Worker) -> NoRoom | None:
+    """Whether a worker may be kept for one of its models. One that is kept for another already may."""
+    if any(i.model.kept and i.model is not model for i in worker.instances.values()):
         return None
-    for name, needed in world.ledger.held(model.instance.worker.id).items():
-        refusal = keeps_too_much(world, model, name, needed)
-        if refusal is not None:
-            return refusal
-    return None
+    held = world.ledger.held(worker.id)
+    return next(filter(None, (keeps_too_much(world, model, name, needed) for name, needed in held.items())), None)
 
 
 def keeps_too_much(world: World, model: Model, device_name: str, needed: int) -> NoRoom | None:

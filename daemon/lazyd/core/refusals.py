@@ -28,6 +28,10 @@ def size(n: int) -> str:
 
 def possible(world: World, model: Model, choices: list[dict[str, int]]) -> tuple[list[dict[str, int]], NoRoom]:
     """The placements that can work as things stand, and what to say if there is none."""
+    joined = world.family_worker(model.spec) if model.spec.is_family and model.kept else None
+    refused = pins.worker_kept_too_much(world, model, joined) if joined is not None else None
+    if refused is not None:
+        return [], refused
     good: list[dict[str, int]] = []
     first: NoRoom | None = None
     for booking in choices:
