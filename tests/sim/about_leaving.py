@@ -79,15 +79,15 @@ def nothing_leaves_without_cause(world: World, effect: effects.Drain) -> str | N
 
 
 def _is_idle(world: World, effect: effects.Drain) -> bool:
-    """Its idle time is over, or it is transient and nobody has a lease on it."""
+    """As far as the core was told, its idle time is over; or it is transient and nobody has a lease on it."""
     worker = world.workers.get(effect.worker)
     known = worker.objects.get(effect.model) if worker is not None else None
     spec = world.manager.told.spec_of(effect.model)
-    if worker is None or known is None or spec is None:
+    if known is None or spec is None:
         return True  # Its exit is on the way.
     if spec.tier is Tier.TRANSIENT and not any(_is_somebodys(world, name) for name in known.leases):
         return True
-    used = max(known.last_used or 0.0, known.since)
+    used = world.manager.told.workers[effect.worker].objects[effect.model].used
     return spec.idle_timeout_s is not None and used + spec.idle_timeout_s <= world.clock.now + A_MOMENT_S
 
 

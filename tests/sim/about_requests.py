@@ -71,7 +71,7 @@ def fingerprint(world: World) -> tuple[object, ...]:
 
 
 def found_is_kept(world: World, event: events.Event) -> str | None:
-    """After a host was found, the ledger and the leases are at least what the workers reported."""
+    """After a host was found, the ledger and, for a new manager, the leases are at least what was reported."""
     if not isinstance(event, events.HostFound):
         return None
     core, told = world.manager.core, world.manager.told
@@ -79,6 +79,8 @@ def found_is_kept(world: World, event: events.Event) -> str | None:
         really = sum(report.memo["booking"].get(device.name, 0) for report in event.workers)
         if device.booked_bytes < really:
             return f"{device} is shown, and the workers found hold {really}"
+    if told.hosts_found > 1:
+        return None
     shown = {model.name + (f":{model.version}" if model.version else ""): model.leases for model in view.models(core, 0)}
     for report in event.workers:
         worker = told.workers[report.worker]

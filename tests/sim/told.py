@@ -37,6 +37,8 @@ class ToldObject:
     """When news of the load was last told."""
     ready_at: float = 0.0
     load_s: float = 0.0
+    used: float = 0.0
+    """When it became ready, was granted, or a call was told to begin or end."""
     drain: int | None = None
     """The drain that was ordered last and not taken back."""
 
@@ -62,6 +64,7 @@ class Told:
         self.config = Config()
         self.devices: dict[str, events.DeviceSeen] = {}
         self.has_host = False
+        self.hosts_found = 0
         self.workers: dict[str, ToldWorker] = {}
         self.stop_deadline: float | None = None
         self.unloads: dict[int, events.Unload] = {}
@@ -144,8 +147,16 @@ class Told:
         thing = self._object(event.worker, event.model)
         if thing is not None and thing.stage is Stage.LOADING:
             now = self._world.clock.now
-            thing.stage, thing.ready_at, thing.load_s = Stage.READY, now, now - thing.ordered
+            thing.stage, thing.ready_at, thing.load_s, thing.used = Stage.READY, now, now - thing.ordered, now
             self.failures.pop(event.model, None)
+
+    def _hear_leasebusy(self, event: events.LeaseBusy | events.LeaseIdle) -> None:
+        lease = self._world.leases.get(event.lease)
+        thing = self._object(event.worker, lease.model) if lease is not None and not lease.given_back else None
+        if thing is not None:
+            thing.used = self._world.clock.now
+
+    _hear_leaseidle = _hear_leasebusy
 
     def _hear_loadprogress(self, event: events.LoadProgress) -> None:
         thing = self._object(event.worker, event.model)
@@ -154,7 +165,7 @@ class Told:
 
     def _hear_objectfailed(self, event: events.ObjectFailed) -> None:
         thing = self._object(event.worker, event.model)
-        if thing is not None and thing.stage is Stage.LOADING:
+        if thing is not None and thing.stage is Stage.LOADING and not self.workers[event.worker].stopping:
             self._failed(event.model)
         self._gone(event.worker, event.model)
 
@@ -200,6 +211,7 @@ class Told:
 
     def _hear_hostfound(self, event: events.HostFound) -> None:
         self.has_host = True
+        self.hosts_found += 1
         self.workers = {report.worker: self._found(report, self.workers.get(report.worker)) for report in event.workers}
 
     def _hear_stop(self, event: events.Stop) -> None:
@@ -226,6 +238,9 @@ class Told:
             case effects.Resume(worker=name, model=model):
                 if (thing := self._object(name, model)) is not None:
                     thing.drain = None
+            case effects.Grant(worker=name, model=model):
+                if (thing := self._object(name, model)) is not None:
+                    thing.used = self._world.clock.now
             case effects.Answer(request=number):
                 self._unload_over(number)
             case _:
@@ -270,7 +285,8 @@ class Told:
                 thing = was
             else:
                 load_s = told.load_s or 0.0
-                thing = ToldObject(Stage.READY, told.since - load_s, told.since, told.since, load_s)
+                used = told.last_used if told.last_used is not None else told.since
+                thing = ToldObject(Stage.READY, told.since - load_s, told.since, told.since, load_s, used)
             if was is not None and was.stage is Stage.UNLOADING:
                 thing.stage = Stage.UNLOADING
             thing.drain = 0 if told.state == "draining" else None
