@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
     from typing import dataclass_transform
 else:
 
@@ -445,13 +445,14 @@ BY_NAME: dict[str, type[LazydError]] = {
 """Every error that can be received, by its full varlink name."""
 
 
-def from_varlink(name: str, parameters: Mapping[str, Any] | None = None) -> LazydError:
-    """The exception for a received error.
+def from_varlink(name: Any, parameters: Any = None) -> LazydError:
+    """The exception for a received error: any two values, for they are what somebody sent.
 
     `name` is a full varlink name or, as on data sockets, an error of io.lazyd without its
     interface. Parameters that this version does not know are dropped.
     """
-    given = dict(parameters or {})
+    name = str(name)
+    given = parameters if isinstance(parameters, dict) else {}
     cls = BY_NAME.get(name) or BY_NAME.get(f"{INTERFACE}.{name}")
     if cls is None:
         return RemoteError(name=name, parameters=given)

@@ -3,7 +3,7 @@
 - `blocking`: the client for threads; it imports no asyncio. `aio`: the one for asyncio.
 - `session`: every method of the interface; `requests`, `calling`, `reconnect`, `lines`: the rules
   of both clients, written as generators of `steps` and free of I/O.
-- `dataline`: a data connection without its I/O.
+- `dataline`: a data connection without its I/O; `call`: one call on it.
 - `context`: under which lease the running code itself works (a worker sets it).
 - `replies`, `answer`: what comes back.
 
@@ -29,7 +29,7 @@ _HOMES = {
     "connect_async": "aio.client",
 }
 
-_LATE = ("blocking.client", "blocking.line", "calling", "context", "packed")
+_LATE = ("blocking.client", "blocking.line", "call", "calling", "context")
 """What is imported when it is first needed; together with what these import, it is all of the blocking client."""
 
 

@@ -13,7 +13,7 @@ lists as ``idempotent`` is then repeated, once.
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from ..errors import (
     Closed,
@@ -36,9 +36,8 @@ from .unix import deadline_of, left_s
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from .dataline import Call
+    from .call import Call, PackedCall
     from .lines import Key, Lines
-    from .packed import PackedCall
     from .requests import Requests
     from .steps import Line, Steps
 
@@ -47,22 +46,18 @@ PATIENCE_S = 5.0
 for how long it may send us to a worker that is gone."""
 
 
-class Wanted(NamedTuple):
-    """What the caller wants."""
-
-    packed: PackedCall
-    timeout_s: float | None
-    parent: str | None
-    idempotent: Collection[str]
-    """Methods that may be repeated, beside those that the model's spec lists."""
-
-
 class Running:
-    """A call under way, and what is known of how it came about."""
+    """A call under way: what the caller wants, and what is known of how it came about."""
 
-    def __init__(self, wanted: Wanted) -> None:
-        self.wanted = wanted
-        self.deadline = deadline_of(wanted.timeout_s)
+    def __init__(
+        self, packed: PackedCall, timeout_s: float | None, parent: str | None, idempotent: Collection[str]
+    ) -> None:
+        """Its time runs from now on. `idempotent`: methods that may be repeated, beside those that the spec lists."""
+        self.packed = packed
+        self.timeout_s = timeout_s
+        self.deadline = deadline_of(timeout_s)
+        self.parent = parent
+        self.idempotent = idempotent
         self.line: Line | None = None
         self.call: Call | None = None
         self.unpresented: str | None = None
@@ -77,20 +72,20 @@ class Running:
 
     @property
     def model(self) -> str:
-        return self.wanted.packed.model
+        return self.packed.model
 
     @property
     def key(self) -> Key:
-        return self.model, self.wanted.parent
+        return self.model, self.parent
 
     def left_s(self) -> float | None:
         return left_s(self.deadline)
 
     def late(self, phase: str) -> Timeout:
-        return Timeout(model=self.model, phase=phase, timeout_sec=self.wanted.timeout_s or 0.0)
+        return Timeout(model=self.model, phase=phase, timeout_sec=self.timeout_s or 0.0)
 
     def lost(self, reason: str) -> ConnectionLost:
-        return ConnectionLost(model=self.model, method=self.wanted.packed.method, reason=reason)
+        return ConnectionLost(model=self.model, method=self.packed.method, reason=reason)
 
 
 class Calling:
@@ -154,10 +149,10 @@ class Calling:
             return None
         request = Request(
             "Get",
-            {"model": running.model, "parent": running.wanted.parent, "lease": running.unpresented},
-            timeout_s=running.left_s(),
+            {"model": running.model, "parent": running.parent, "lease": running.unpresented},
+            timeout_s=running.timeout_s,
+            deadline=running.deadline,
         )
-        request.timeout_s = running.wanted.timeout_s  # what the caller allowed, for the error's words
         grant = yield from self._requests.ask(request)
         running.degraded = grant.get("degraded")
         running.cold_start = running.cold_start or bool(grant.get("coldStart"))
@@ -194,7 +189,7 @@ class Calling:
     def _start(self, running: Running) -> Steps[Piece]:
         if running.line is None:
             raise Dropped("there is no connection", delivered=False)
-        running.call = running.line.begin(running.wanted.packed)
+        running.call = running.line.begin(running.packed)
         return (yield from self._piece(running))
 
     def _piece(self, running: Running) -> Steps[Piece]:
@@ -205,7 +200,7 @@ class Calling:
             try:
                 yield Wait(line, call, running.deadline)
             except Late:
-                raise running.late(f"running {running.wanted.packed.method}") from None
+                raise running.late(f"running {running.packed.method}") from None
         return line.take(call)
 
     def _forget(self, running: Running) -> Line | None:
@@ -251,8 +246,8 @@ class Calling:
         return running.lost(dropped.reason)
 
     def _is_idempotent(self, running: Running) -> Steps[bool]:
-        method = running.wanted.packed.method
-        if method in running.wanted.idempotent:
+        method = running.packed.method
+        if method in running.idempotent:
             return True
         try:
             described = yield from self._requests.ask(Request("Describe", {"model": running.model}))

@@ -17,17 +17,17 @@ import enum
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
-from ..errors import LazydError, ProtocolError, Revoked, from_varlink
-from ..wire.frames import Frame, FrameReader, frame_parts
-from ..wire.values import unpack
-from .answer import Piece
+from ..errors import ProtocolError, Revoked, from_varlink
+from ..wire.frames import FrameReader, frame_parts
+from .call import Call
 from .steps import Dropped
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ..wire.frames import Frame
     from ..wire.values import Buffer
-    from .packed import PackedCall
+    from .call import PackedCall
 
 VERSION = 1
 _PARTS = 64
@@ -40,42 +40,6 @@ class LineState(enum.Enum):
     OPENING = "opening"
     OPEN = "open"
     ENDED = "ended"
-
-
-class Call:
-    """One call on a line: what has arrived for it, and whether it is over."""
-
-    def __init__(self, number: int) -> None:
-        self.number = number
-        self.arrived: deque[Frame | Exception] = deque()
-        self.sent = False
-        """Its frame is out of this process."""
-        self.over = False
-        """Nothing more will arrive."""
-        self.abandoned = False
-        """Nobody takes what arrives."""
-
-    def __repr__(self) -> str:
-        words = [word for word in ("sent", "over", "abandoned") if getattr(self, word)]
-        return f"<Call {self.number} {' '.join(words)}, {len(self.arrived)} arrived>"
-
-    @property
-    def ready(self) -> bool:
-        return bool(self.arrived)
-
-    def push(self, item: Frame | Exception, *, last: bool) -> None:
-        self.over = self.over or last
-        if not self.abandoned:
-            self.arrived.append(item)
-
-    def take(self) -> Piece:
-        """What arrived first. Raises the call's error, `Dropped`, or `ProtocolError`."""
-        item = self.arrived.popleft()
-        if isinstance(item, Exception):
-            raise item
-        head, buffers = item
-        # The last frame of a stream brings a piece or, where the worker learned too late that it was the last, ``end``.
-        return Piece(unpack(head.get("result"), buffers), more=bool(head.get("more")), empty=bool(head.get("end")))
 
 
 class DataLine:
@@ -184,7 +148,7 @@ class DataLine:
         if "id" in head:
             return self._answered(head["id"], frame)
         if "error" in head:  # about the connection as a whole
-            return self.end(lambda _: _error(head))
+            return self.end(lambda _: from_varlink(head["error"], head.get("parameters")))
         if self.state is LineState.OPENING and head.get("v") == VERSION:
             self.state = LineState.OPEN
             self.hello.push(frame, last=True)
@@ -195,11 +159,12 @@ class DataLine:
         call = self.calls.get(number) if type(number) is int else None
         if call is None:
             return []
-        error = "error" in frame.header
-        last = error or not frame.header.get("more")
+        head = frame.header
+        error = from_varlink(head["error"], head.get("parameters")) if "error" in head else None
+        last = error is not None or not head.get("more")
         if last:
             del self.calls[call.number]
-        call.push(_error(frame.header) if error else frame, last=last)
+        call.push(frame if error is None else error, last=last)
         return [call]
 
     def _queue(self, head: dict[str, Any], buffers: tuple[()] | list[Buffer], call: Call | None) -> None:
@@ -207,8 +172,3 @@ class DataLine:
         for part in parts[:-1]:
             self.outgoing.append((part, None))
         self.outgoing.append((parts[-1], call))
-
-
-def _error(head: dict[str, Any]) -> LazydError:
-    parameters = head.get("parameters")
-    return from_varlink(str(head["error"]), parameters if isinstance(parameters, dict) else {})

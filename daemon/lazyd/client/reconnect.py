@@ -85,7 +85,7 @@ class Reconnect:
         """The daemon said that it is being stopped."""
         self.contact = Contact.STOPPED
 
-    def patience(self, now: float) -> float:
+    def patience_s(self, now: float) -> float:
         """Seconds for which it is still worth trying; 0.0: give up."""
         if self.contact is not Contact.LOST:
             return 0.0

@@ -32,16 +32,22 @@ GRACE_S = 2.0
 
 
 class Request:
-    """One request. `timeout_s` bounds it from now on, over all repetitions."""
+    """One request. `timeout_s` bounds it over all repetitions, from now on or until `deadline`."""
 
     def __init__(
-        self, method: str, parameters: dict[str, Any], *, timeout_s: float | None = None, more: bool = False
+        self,
+        method: str,
+        parameters: dict[str, Any],
+        *,
+        timeout_s: float | None = None,
+        deadline: float | None = None,
+        more: bool = False,
     ) -> None:
         """`method` is one of io.lazyd, or has its interface before it."""
         self.method = method
         self.parameters = {name: value for name, value in parameters.items() if value is not None}
         self.timeout_s = timeout_s
-        self.deadline = deadline_of(timeout_s)
+        self.deadline = deadline_of(timeout_s) if deadline is None else deadline
         self.more = more
         self.repeated = False
         self.pauses = pauses()
@@ -166,7 +172,7 @@ class Requests:
         if "error" not in reply:
             self.reconnect.answered()
             return reply
-        error = from_varlink(str(reply["error"]), reply.get("parameters"))
+        error = from_varlink(reply["error"], reply.get("parameters"))
         if isinstance(error, ShuttingDown):
             control.close()
             self.reconnect.stopped()
@@ -181,22 +187,22 @@ class Requests:
         """Pauses before the request is repeated, or raises why it is not."""
         now = time.monotonic()
         self.reconnect.lost(now)
-        patience = self.reconnect.patience(now)
+        patience_s = self.reconnect.patience_s(now)
         if self.closed:
             raise Closed() from None
         if isinstance(cause, OSError):
-            if cause.errno not in PASSING or not patience:
+            if cause.errno not in PASSING or not patience_s:
                 raise unavailable(self.socket, cause) from None
         elif cause.delivered and request.method not in SAFE:
             raise self._lost(request, cause.reason) from None
-        elif not patience:
+        elif not patience_s:
             raise Unavailable(socket=self.socket, reason=f"the connection was lost ({cause.reason})") from None
         if request.deadline is not None:
-            patience = min(patience, request.deadline - now)
-            if patience <= 0:
+            patience_s = min(patience_s, request.deadline - now)
+            if patience_s <= 0:
                 raise request.late("reconnecting to the daemon") from None
         request.repeated = True
-        yield Pause(min(next(request.pauses), patience))
+        yield Pause(min(next(request.pauses), patience_s))
 
     def _lost(self, request: Request, reason: str) -> Closed | ConnectionLost:
         self.reconnect.lost(time.monotonic())

@@ -151,11 +151,11 @@ class Session:
         idempotent: Collection[str],
     ) -> Running:
         """A call for `calling`; its time runs. Raises `NotSendable` before anything is loaded for it."""
-        from .calling import Running, Wanted
-        from .packed import pack_call
+        from .call import pack_call
+        from .calling import Running
 
         packed = pack_call(model, method, args, kwargs or {}, stream=stream)
-        return Running(Wanted(packed, timeout, parent_lease(), idempotent))
+        return Running(packed, timeout, parent_lease(), idempotent)
 
     def _ask(self, method: str, **parameters: Any) -> Steps[dict[str, Any]]:
         return (yield from self.requests.ask(Request(method, parameters)))

@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from typing import Any, Protocol, TypeVar, Union
 
     from .answer import Piece
-    from .dataline import Call
-    from .packed import PackedCall
+    from .call import Call, PackedCall
 
     class Control(Protocol):
         """One connection to the control socket."""

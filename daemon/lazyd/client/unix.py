@@ -1,4 +1,4 @@
-"""Non-blocking Unix sockets: the few calls that both kinds of client make."""
+"""Non-blocking Unix sockets: what both kinds of client do with them."""
 
 from __future__ import annotations
 
@@ -6,12 +6,50 @@ import math
 import select
 import socket
 import time
-from typing import TYPE_CHECKING
+from collections import deque
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from ..wire.varlink import Splitter
+from .steps import Dropped
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+_CHUNK_BYTES = 64 * 1024
 _LONGEST_POLL_S = 1e6
+
+
+class ControlSocket:
+    """A connection to the control socket: all of `steps.Control` but the waiting."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._sock = sock
+        self._splitter = Splitter()
+        self._replies: deque[dict[str, Any]] = deque()
+
+    def stale(self) -> bool:
+        return self._sock.fileno() < 0 or bool(self._replies) or readable(self._sock)
+
+    def wake(self) -> None:
+        """Ends the connection under whoever waits for a reply; that one closes it."""
+        with suppress(OSError):  # it has ended already
+            self._sock.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        self._sock.close()
+
+    def _receive(self) -> None:
+        """Takes in what has arrived, if anything has. Raises `Dropped`, `ProtocolError`."""
+        try:
+            data = self._sock.recv(_CHUNK_BYTES)
+        except BlockingIOError:
+            return
+        except OSError as error:
+            raise Dropped(error.strerror or str(error), delivered=True) from None
+        if not data:
+            raise Dropped("the daemon closed it", delivered=True)
+        self._replies += self._splitter.feed(data)
 
 
 def new_socket() -> socket.socket:

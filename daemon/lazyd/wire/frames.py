@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
     from .values import Buffer
 
-MAX_HEADER = 16 * 1024 * 1024
-"""Bytes of the largest header that is accepted."""
-MAX_BUFFERS = 16 * 1024 * 1024 * 1024
-"""Bytes of all buffers of one frame together."""
+MAX_HEADER_BYTES = 16 * 1024 * 1024
+"""The largest header that is accepted."""
+MAX_BUFFERS_BYTES = 16 * 1024 * 1024 * 1024
+"""All buffers of one frame together."""
 _LENGTH = struct.Struct(">I")
-_STAGING = 64 * 1024
-_LARGE = 4 * 1024 * 1024
-"""Bytes from which mapped memory is quicker than the C library's, measured."""
+_STAGING_BYTES = 64 * 1024
+_LARGE_BYTES = 4 * 1024 * 1024
+"""From here on mapped memory is quicker than the C library's, measured."""
 
 
 class Frame(NamedTuple):
@@ -46,10 +46,14 @@ def frame_parts(header: Mapping[str, Any], buffers: Sequence[Buffer] = ()) -> li
     """
     sizes = [len(data) for data in buffers]
     head = dumps({**header, "buffers": sizes} if sizes else header)
-    if len(head) > MAX_HEADER:
-        raise TooLarge(reason=f"a header has {len(head)} bytes, at most {MAX_HEADER} are allowed; send bulk as arrays")
-    if sum(sizes) > MAX_BUFFERS:
-        raise TooLarge(reason=f"the arrays of a message have {sum(sizes)} bytes, at most {MAX_BUFFERS} are allowed")
+    if len(head) > MAX_HEADER_BYTES:
+        raise TooLarge(
+            reason=f"a header has {len(head)} bytes, at most {MAX_HEADER_BYTES} are allowed; send bulk as arrays"
+        )
+    if sum(sizes) > MAX_BUFFERS_BYTES:
+        raise TooLarge(
+            reason=f"the arrays of a message have {sum(sizes)} bytes, at most {MAX_BUFFERS_BYTES} are allowed"
+        )
     return [_LENGTH.pack(len(head)) + head, *(data for data in buffers if len(data))]
 
 
@@ -61,10 +65,10 @@ class FrameReader:
     exception the stream has no recognisable boundaries any more: end the connection.
     """
 
-    def __init__(self, max_header: int = MAX_HEADER, max_buffers: int = MAX_BUFFERS) -> None:
+    def __init__(self, max_header: int = MAX_HEADER_BYTES, max_buffers: int = MAX_BUFFERS_BYTES) -> None:
         self._max_header = max_header
         self._max_buffers = max_buffers
-        self._staging = memoryview(bytearray(_STAGING))
+        self._staging = memoryview(bytearray(_STAGING_BYTES))
         self._done: list[Frame] = []
         self._targets = self._assemble()
         self._target = next(self._targets)
@@ -76,14 +80,14 @@ class FrameReader:
 
     def space(self) -> memoryview:
         """Where the next bytes are to be received; never empty, valid until `received`."""
-        return self._target[self._filled :] if self.next_size() >= _STAGING else self._staging
+        return self._target[self._filled :] if self.next_size() >= _STAGING_BYTES else self._staging
 
     def received(self, count: int) -> list[Frame]:
         """`count` bytes are in `space()` now: the frames that are complete with them.
 
         Raises `NotJson`, `BadFrame`, `TooLarge`.
         """
-        if self.next_size() >= _STAGING:
+        if self.next_size() >= _STAGING_BYTES:
             self._filled += count
             self._advance()
         else:
@@ -148,7 +152,7 @@ def _new_buffer(size: int) -> Buffer:
     pages takes an eighth of the time that the C library's fresh memory takes (at 50 MB: 7 ms for 59).
     """
     try:
-        if size < _LARGE:
+        if size < _LARGE_BYTES:
             return bytearray(size)
         mapped = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     except (MemoryError, OSError):

@@ -10,8 +10,8 @@ from ..errors import NotJson, NotSendable, TooLarge
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-MAX_MESSAGE = 16 * 1024 * 1024
-"""Bytes of the largest message that is accepted, its NUL not counted."""
+MAX_MESSAGE_BYTES = 16 * 1024 * 1024
+"""The largest message that is accepted, its NUL not counted."""
 
 
 def encode(message: Mapping[str, Any]) -> bytes:
@@ -21,8 +21,8 @@ def encode(message: Mapping[str, Any]) -> bytes:
     bytes and not-a-number), `TooLarge` for a message that the other side would not accept.
     """
     data = dumps(message)
-    if len(data) > MAX_MESSAGE:
-        raise TooLarge(reason=f"a message has {len(data)} bytes, at most {MAX_MESSAGE} are allowed")
+    if len(data) > MAX_MESSAGE_BYTES:
+        raise TooLarge(reason=f"a message has {len(data)} bytes, at most {MAX_MESSAGE_BYTES} are allowed")
     return data + b"\0"
 
 
@@ -53,7 +53,7 @@ class Splitter:
     After it has raised, the stream has no recognisable boundaries any more: end the connection.
     """
 
-    def __init__(self, loads: Callable[[bytes], dict[str, Any]] = loads, limit: int = MAX_MESSAGE) -> None:
+    def __init__(self, loads: Callable[[bytes], dict[str, Any]] = loads, limit: int = MAX_MESSAGE_BYTES) -> None:
         self._loads = loads
         self._limit = limit
         self._rest = bytearray()

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from lazyd import errors
-from lazyd.client.dataline import Call, DataLine, LineState
-from lazyd.client.packed import pack_call
+from lazyd.client.call import Call, pack_call
+from lazyd.client.dataline import DataLine, LineState
 from lazyd.client.steps import Dropped
 from lazyd.wire.frames import FrameReader, frame_parts
 

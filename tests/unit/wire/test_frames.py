@@ -11,7 +11,7 @@ import numpy
 import pytest
 
 from lazyd.errors import BadFrame, NotJson, NotSendable, TooLarge
-from lazyd.wire.frames import MAX_HEADER, Frame, FrameReader, frame_parts
+from lazyd.wire.frames import MAX_HEADER_BYTES, Frame, FrameReader, frame_parts
 from lazyd.wire.values import pack, unpack
 
 
@@ -112,12 +112,12 @@ def test_buffers_of_one_frame_are_not_those_of_the_next() -> None:
 
 def test_header_over_the_limit_is_refused_before_it_is_read() -> None:
     with pytest.raises(TooLarge):
-        FrameReader().feed(struct.pack(">I", MAX_HEADER + 1))
+        FrameReader().feed(struct.pack(">I", MAX_HEADER_BYTES + 1))
 
 
 def test_header_over_the_limit_is_not_sent() -> None:
     with pytest.raises(TooLarge):
-        frame_parts({"text": "x" * MAX_HEADER})
+        frame_parts({"text": "x" * MAX_HEADER_BYTES})
 
 
 def test_buffers_over_the_limit_are_refused_before_memory_is_taken() -> None:

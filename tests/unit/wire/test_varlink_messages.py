@@ -5,7 +5,7 @@ import json
 import pytest
 
 from lazyd.errors import NotJson, NotSendable, TooLarge
-from lazyd.wire.varlink import MAX_MESSAGE, Splitter, dumps, encode, loads
+from lazyd.wire.varlink import MAX_MESSAGE_BYTES, Splitter, dumps, encode, loads
 
 
 def test_message_is_json_ended_by_one_nul() -> None:
@@ -55,7 +55,7 @@ def test_a_complete_message_over_the_limit_is_refused() -> None:
 
 def test_a_message_over_16_mib_is_not_even_sent() -> None:
     with pytest.raises(TooLarge):
-        encode({"a": "x" * MAX_MESSAGE})
+        encode({"a": "x" * MAX_MESSAGE_BYTES})
 
 
 def test_a_long_message_in_small_pieces_is_read_in_linear_time() -> None:

@@ -14,8 +14,7 @@ from .waiting import until, wake
 
 if TYPE_CHECKING:
     from ..answer import Piece
-    from ..dataline import Call
-    from ..packed import PackedCall
+    from ..call import Call, PackedCall
     from ..steps import Dial
 
 

@@ -2,27 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import select
-import socket
-from collections import deque
 from typing import Any
 
-from ...wire.varlink import Splitter
 from ..steps import Dropped, Late
-from ..unix import left_ms, readable, send
+from ..unix import ControlSocket, left_ms, send
 from .connecting import connected
 
-_CHUNK = 64 * 1024
 
-
-class BlockingControl:
+class BlockingControl(ControlSocket):
     """See `steps.Control`."""
-
-    def __init__(self, sock: socket.socket) -> None:
-        self._sock = sock
-        self._splitter = Splitter()
-        self._replies: deque[dict[str, Any]] = deque()
 
     @classmethod
     def connect(cls, path: str, deadline: float | None) -> BlockingControl:
@@ -35,27 +24,8 @@ class BlockingControl:
             self._send(message, deadline)
         while not self._replies:
             self._wait(select.POLLIN, deadline)
-            try:
-                data = self._sock.recv(_CHUNK)
-            except BlockingIOError:
-                continue
-            except OSError as error:
-                raise Dropped(error.strerror or str(error), delivered=True) from None
-            if not data:
-                raise Dropped("the daemon closed it", delivered=True)
-            self._replies += self._splitter.feed(data)
+            self._receive()
         return self._replies.popleft()
-
-    def stale(self) -> bool:
-        return self._sock.fileno() < 0 or bool(self._replies) or readable(self._sock)
-
-    def wake(self) -> None:
-        """Ends the connection under a thread that waits for a reply; that thread closes it."""
-        with contextlib.suppress(OSError):  # it has ended already
-            self._sock.shutdown(socket.SHUT_RDWR)
-
-    def close(self) -> None:
-        self._sock.close()
 
     def _send(self, message: bytes, deadline: float | None) -> None:
         rest = memoryview(message)

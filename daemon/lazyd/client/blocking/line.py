@@ -23,8 +23,7 @@ from .connecting import connected
 
 if TYPE_CHECKING:
     from ..answer import Piece
-    from ..dataline import Call
-    from ..packed import PackedCall
+    from ..call import Call, PackedCall
     from ..steps import Dial
 
 _PATIENCE_S = 0.05
