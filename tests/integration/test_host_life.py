@@ -154,12 +154,26 @@ def test_the_managers_user_may_connect_when_it_is_another() -> None:
             host.wait()
 
 
-def test_a_second_host_for_the_same_place_is_refused(host: Host) -> None:
-    host.manager()
+def test_a_second_host_for_the_same_place_is_refused_and_harms_nothing(host: Host) -> None:
+    manager = host.manager()
+    manager.load("w", python_spec("things:make"))
     command = [sys.executable, "-m", "lazyd.host", "--runtime-dir", str(host.runtime_dir)]
     second = subprocess.run(command, capture_output=True, text=True, check=False)
     assert second.returncode == 1
     assert second.stderr == f"lazyd-host: a host runs already in {host.runtime_dir}/host (pid {host.pid})\n"
+    assert manager.connect("w", MODEL, "l").call("echo", 1) == [1]
+    assert host.manager().found.keys() == {"w"}
+
+
+def test_an_order_that_is_not_understood_harms_nothing(host: Host) -> None:
+    manager = host.manager()
+    manager.load("w", python_spec("things:make"))
+    for order in ({"do": "stop"}, {"do": "stop", "worker": "w", "grace_s": None}, {"do": "fly"}, {"settings": 1}):
+        manager.host.send(order)
+    manager.workers["w"].send({"do": "drain", "model": MODEL})
+    manager.workers["w"].send({"do": "grant"})
+    assert manager.connect("w", MODEL, "l").call("echo", 1) == [1]
+    assert "an order was not understood: stop (KeyError('worker'))" in host.log()
 
 
 def test_a_new_host_takes_over_the_place_of_a_dead_one(host: Host) -> None:

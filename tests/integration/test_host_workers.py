@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import stat
@@ -154,6 +155,26 @@ def test_calls_in_flight_are_drained_when_the_host_is_told_to_stop(
     assert manager.host.expect("exited", worker="w")["status"] == 0
 
 
+def test_a_start_that_comes_while_the_host_stops_is_answered(manager: Manager, tmp_path: Path) -> None:
+    begin_to_hang(manager, "w", tmp_path / "flag")
+    manager.host.send({"do": "quit", "grace_s": 0.5})
+    manager.start("late", python_spec("things:make"))
+    assert manager.host.expect("exited", worker="late")["reason"] == "the worker host is stopping"
+    manager.host.expect("exited", worker="w")
+
+
+def test_zombies_of_daemons_that_a_worker_adopted_are_buried(manager: Manager) -> None:
+    """Without cgroups a worker adopts the orphans below it, and nobody else can wait for them."""
+    manager.load("w", python_spec("things:make"))
+    zombie = manager.connect("w", MODEL, "l").call("leave_a_zombie")
+
+    def is_buried() -> bool:
+        manager.measure("w")
+        return not exists(zombie)
+
+    wait_until(is_buried, "the end of the zombie")
+
+
 # What went wrong is told.
 
 
@@ -295,6 +316,26 @@ def test_a_zygote_is_replaced_when_its_packages_change(host: Host, manager: Mana
     assert "its zygote is replaced" in host.log()
 
 
+def test_a_worker_waits_in_reserve_and_is_another_ones_at_once(host: Host, manager: Manager) -> None:
+    manager.load("a", python_spec("things:make", options={"for": "a"}))
+    (reserve,) = wait_until(lambda: newborns_of(host), "a process in reserve")
+    manager.load("b", python_spec("things:make", options={"for": "b"}))
+    who = manager.connect("b", MODEL, "l").call("who")
+    assert (who["pid"], who["options"]) == (reserve, {"for": "b"})
+    assert Path(f"/proc/{reserve}/comm").read_text() == "lazyd:thing\n"
+    assert manager.measure("b") > 1_000_000
+    assert manager.stop("b", grace_s=20)["log"] == "closed thing\n"
+
+
+def test_a_reserve_that_dies_is_replaced_when_it_is_needed(host: Host, manager: Manager) -> None:
+    manager.load("a", python_spec("things:make"))
+    (reserve,) = wait_until(lambda: newborns_of(host), "a process in reserve")
+    os.kill(reserve, signal.SIGKILL)
+    wait_until(lambda: not exists(reserve), "the end of the reserve")
+    manager.load("b", python_spec("things:make"))
+    assert manager.connect("b", MODEL, "l").call("echo", 1) == [1]
+
+
 @pytest.mark.skipif(not Path("/usr/bin/pypy3").exists(), reason="pypy3 is not installed (Debian package pypy3)")
 def test_a_model_may_name_another_interpreter(manager: Manager, tmp_path: Path) -> None:
     """It sees lazyd, and nothing else of lazyd's environment."""
@@ -365,11 +406,18 @@ def is_plain(pid: int) -> bool:
 
 
 def zygotes_of(host: Host) -> set[int]:
-    found = set()
-    for each in processes.table().values():
-        if each.parent == host.pid and not each.is_dead:
-            command = Path(f"/proc/{each.pid}/cmdline").read_bytes()
-            comm = Path(f"/proc/{each.pid}/comm").read_text()
-            if b'"role": "zygote"' in command and comm.startswith("lazyd-z"):
-                found.add(each.pid)
-    return found
+    return {pid for pid, name in children_of(host) if name.startswith("lazyd-z:")}
+
+
+def newborns_of(host: Host) -> set[int]:
+    return {pid for pid, name in children_of(host) if name == "lazyd:newborn"}
+
+
+def children_of(host: Host) -> list[tuple[int, str]]:
+    """The host's children with the names that they gave themselves."""
+    children = [each.pid for each in processes.table().values() if each.parent == host.pid and not each.is_dead]
+    named = []
+    for pid in children:
+        with contextlib.suppress(OSError):
+            named.append((pid, Path(f"/proc/{pid}/comm").read_text().strip()))
+    return named

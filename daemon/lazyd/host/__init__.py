@@ -3,8 +3,8 @@
 It decides nothing: a manager orders over `host.sock`, and may come and go. Its day is in `main`;
 `host` carries out orders; a `worker` is one process from the order to its last trace.
 
-- starting: `recipe` (what is executed), `spawn`, `zygotes`
-- ending: `ending`, `reaper`, `processes`, `cgroups`
+- starting: `starting`, `recipe` (what is executed), `spawn`, `zygotes`, `newborn`
+- ending: `ending`, `reaper`, `processes`, `cgroups`, `oom`
 - keeping: `logs`, `measure`, `place` (directories and who may reach them)
 - staying: `door` (the manager's connection), `linger` (without one), `upgrade` (the next version of itself)
 

@@ -20,7 +20,8 @@ from .logs import LogFile
 from .place import Place
 from .reaper import Reaper
 from .recipe import Recipe, base_environment
-from .worker import Shop, Worker
+from .shop import Shop
+from .worker import Worker
 from .zygotes import Zygotes
 
 VERSION = "0.1.0"

@@ -14,44 +14,23 @@ import contextlib
 import os
 import socket
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from .. import places
 from ..worker.link import Link
-from ..worker.loop import Loop, Timer
+from ..worker.loop import Timer
 from . import oom
-from .cgroups import Cgroup, Cgroups
+from .cgroups import Cgroup
 from .ending import CgroupEnding, TableEnding
 from .facts import Facts, State
 from .logs import LogFile, LogPipe
 from .newborn import Newborn
-from .place import Place
-from .processes import MARKER
-from .reaper import Reaper
 from .recipe import Recipe
-from .spawn import execute
-from .zygotes import Zygotes
+from .shop import Shop
+from .starting import Starting
 
 BROKEN_LINK_S = 2.0
 """A worker that has closed its link to the host but lives on cannot be led any more, and is ended."""
-
-
-@dataclass(frozen=True)
-class Shop:
-    """What all workers of a host share."""
-
-    loop: Loop
-    reaper: Reaper
-    zygotes: Zygotes
-    place: Place
-    cgroups: Cgroups | None
-    identity: str
-    base_env: dict[str, str]
-    tell: Callable[[dict[str, Any]], None]
-    settled: Callable[[Worker], None]
-    """Told of a worker that has begun to run, or is gone."""
 
 
 class Worker:
@@ -65,6 +44,7 @@ class Worker:
         self._shop = shop
         self._manager_fd = manager_fd
         self._listener: socket.socket | None = None
+        self._starting: Starting | None = None
         self._newborn: Newborn | None = None
         self._alarm: Timer | None = None
         self._ending_begun = False
@@ -95,79 +75,30 @@ class Worker:
     # Starting.
 
     def start(self) -> None:
-        """Forks it from a zygote or executes it. What goes wrong becomes the reason of its exit."""
+        """Starts it. What goes wrong becomes the reason of its exit."""
         try:
             recipe = Recipe.of(self.facts.spec, self._shop.base_env)
             self._listener = self._shop.place.listen(self.endpoint, socket.SOCK_STREAM)
-            spare = self._shop.zygotes.take(recipe)
-            if spare is not None and spare.pid is not None:
-                self._become(spare)
-                self._born(spare.pid)
-            else:
-                self._create(recipe, plainly=False)
+            self._starting = Starting(self._shop, recipe, self)
+            self._starting.begin()
         except (OSError, ValueError) as error:
-            self.facts.reason = str(error)
-            self._no_process()
+            self.stillborn(str(error))
 
-    def _create(self, recipe: Recipe, *, plainly: bool) -> None:
-        newborn = Newborn(self._shop.cgroups)
-        self._become(newborn)
-        try:
-            if plainly or not self._shop.zygotes.fork(
-                recipe, self.id, newborn.fds, lambda pid, _: self._forked(recipe, newborn, pid)
-            ):
-                self._execute(recipe, newborn)
-        finally:
-            newborn.handed_over()
-
-    def _become(self, newborn: Newborn) -> None:
-        self._newborn = newborn
-        self.link = self.new_link(newborn.link)
-        self.log = LogPipe(self._shop.loop, newborn.log, self._log_file())
-        self.cgroup = newborn.cgroup
-        self.facts.memory_kills = oom.kills(self.cgroup)
-
-    def _execute(self, recipe: Recipe, newborn: Newborn) -> None:
-        env = {**dict(recipe.env), MARKER: self.marker}
-        cgroup = newborn.cgroup.path if newborn.cgroup is not None else None
-        theirs, log = newborn.fds
-        self._born(execute(recipe.command("worker", theirs), env, keep=[theirs], output=log, cgroup=cgroup))
-
-    def _forked(self, recipe: Recipe, newborn: Newborn, pid: int | None) -> None:
-        if self.facts.state is State.GONE or self.facts.pid is not None:
-            return
-        if pid is not None:
-            self._forked_as(newborn, pid)
-        elif self._ending_begun:
-            self._no_process()
-        else:
-            self._execute_anew(recipe)
-
-    def _forked_as(self, newborn: Newborn, pid: int) -> None:
-        newborn.born(pid)
-        self.cgroup = newborn.cgroup
-        self._born(pid)
-
-    def _execute_anew(self, recipe: Recipe) -> None:
-        """The zygote could not fork after all, and what the worker was to be born into is lost."""
-        self._drop_newborn()
-        try:
-            self._create(recipe, plainly=True)
-        except OSError as error:
-            self.facts.reason = str(error)
-            self._no_process()
-
-    def _drop_newborn(self) -> None:
+    def expect(self, newborn: Newborn) -> None:
         if self.link is not None:
             self.link.close()
         if self.log is not None:
             self.log.finish()
-        if self.cgroup is not None:
-            self.cgroup.remove()
-            self.cgroup = None
+        if self._newborn is not None and self._newborn.cgroup is not None:
+            self._newborn.cgroup.remove()
+        self._newborn = newborn
+        self.link = self.new_link(newborn.link)
+        self.log = LogPipe(self._shop.loop, newborn.log, self._log_file())
+        self.facts.memory_kills = oom.kills(newborn.cgroup)
 
-    def _born(self, pid: int) -> None:
+    def born(self, pid: int) -> None:
         self.facts.pid = pid
+        self.cgroup = self._newborn.cgroup if self._newborn is not None else None
         self.facts.cgroup = self.cgroup.path.name if self.cgroup is not None else None
         self._shop.reaper.watch(pid, self._exited)
         self._shop.tell({"is": "started", "worker": self.id, "pid": pid})
@@ -175,10 +106,15 @@ class Worker:
             self._ending_begun = False
             self.kill()
 
-    def _no_process(self) -> None:
-        self._is_reaped = self._is_empty = True
-        self._ending_begun = True
+    def stillborn(self, reason: str | None) -> None:
+        self.facts.reason = self.facts.reason or reason
+        if self._newborn is not None:
+            self.cgroup = self._newborn.cgroup
+        self._is_reaped = self._is_empty = self._ending_begun = True
         self._shop.loop.soon(self._perhaps_gone)
+
+    def is_wanted(self) -> bool:
+        return not self._ending_begun
 
     # What it says.
 
@@ -188,9 +124,8 @@ class Worker:
         if message.get("is") == "report":
             self.facts.report = message["report"]
         elif message.get("is") == "hello":
-            if self.facts.pid is None:
-                assert self._newborn is not None
-                self._forked_as(self._newborn, message["pid"])  # it was quicker than its zygote
+            if self._starting is not None:
+                self._starting.heard_from(message["pid"])
             self._begin()
 
     def _begin(self) -> None:
@@ -296,7 +231,7 @@ class Worker:
         self._ending_begun = True
         self.facts.state = State.ENDING
         if self.facts.pid is None and not self._is_reaped:
-            return  # it is being forked: `_forked` goes on
+            return  # it is being forked: `born` goes on
         if self.facts.pid is not None:
             self._shop.reaper.kill(self.facts.pid)
         ending: CgroupEnding | TableEnding

@@ -135,6 +135,20 @@ def test_a_models_own_environment_wins_and_systemds_is_not_inherited(monkeypatch
     assert "LISTEN_FDS" not in env
 
 
+def test_a_mistake_in_a_callback_ends_one_step_if_somebody_takes_it() -> None:
+    loop = Loop()
+    taken: list[Exception] = []
+    loop.on_error = taken.append
+    loop.soon(lambda: 1 / 0)  # type: ignore[arg-type, return-value]
+    loop.soon(loop.stop)
+    loop.run()
+    assert [type(error) for error in taken] == [ZeroDivisionError]
+    loop.on_error = None
+    loop.soon(lambda: 1 / 0)  # type: ignore[arg-type, return-value]
+    with pytest.raises(ZeroDivisionError):
+        loop.run()
+
+
 def test_the_host_is_light() -> None:
     program = "import sys, lazyd.host.main; print([m for m in ('asyncio', 'msgspec', 'numpy') if m in sys.modules])"
     assert subprocess.run([sys.executable, "-c", program], capture_output=True, check=True).stdout == b"[]\n"
