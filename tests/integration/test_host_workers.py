@@ -222,6 +222,25 @@ def test_a_worker_that_dies_in_a_call_is_reported_and_the_client_sees_the_end(
     assert exited["log"].startswith("last words\n")
 
 
+def test_a_worker_that_the_kernel_killed_for_memory_says_so(manager: Manager) -> None:
+    manager.host.send({"do": "settings", "max_zygotes": 0, "linger_s": 600})
+    manager.load("w", python_spec("things:make"))
+    pid = manager.host.expect("started")["pid"]
+    with memory_limit(pid, 60 * 1024 * 1024):
+        client = manager.connect("w", MODEL, "l")
+        client.ask("grow", 500_000_000)
+        assert client.expect_end() == []
+        exited = manager.host.expect("exited", worker="w")
+    assert exited["signal"] == signal.SIGKILL
+    assert exited["reason"] == "the kernel killed it: the machine or its cgroup had no memory left"
+
+
+def test_a_worker_that_somebody_killed_gives_no_reason(manager: Manager) -> None:
+    manager.load("w", python_spec("things:make"))
+    os.kill(manager.host.expect("started")["pid"], signal.SIGKILL)
+    assert manager.host.expect("exited")["reason"] is None
+
+
 def test_an_interpreter_that_is_not_there_is_the_reason_of_the_exit(manager: Manager) -> None:
     manager.start("w", python_spec("things:make", python="/no/such/python"))
     exited = manager.host.expect("exited", worker="w")
@@ -391,6 +410,21 @@ def test_a_full_disk_loses_the_log_and_nothing_else(host: Host, manager: Manager
     client = manager.connect("w", MODEL, "l")
     client.ask("die", "exit")
     assert manager.host.expect("exited")["log"] == "last words\n"
+
+
+@contextlib.contextmanager
+def memory_limit(pid: int, limit: int) -> Iterator[None]:
+    """Puts a process where the kernel kills it for want of memory: a cgroup of the first version, as the
+    host's own are of the second."""
+    group = Path(f"/sys/fs/cgroup/memory/lazyd-test-{pid}")
+    try:
+        group.mkdir()
+        (group / "memory.limit_in_bytes").write_text(str(limit))
+        (group / "cgroup.procs").write_text(str(pid))
+    except OSError as error:
+        pytest.skip(f"memory cannot be limited here: {error}")
+    yield
+    group.rmdir()
 
 
 def begin_to_hang(manager: Manager, worker: str, flag: Path) -> None:

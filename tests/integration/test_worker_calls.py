@@ -417,6 +417,20 @@ def test_a_stream_goes_on_while_the_managers_channel_is_replaced(manager: Manage
     assert list(pieces)[-1] == 29
 
 
+def test_a_shortage_of_descriptors_harms_nobody_who_is_connected(manager: Manager, worker: str, client: Client) -> None:
+    client.call("files_left", 3)
+    endpoint = places.data_socket(str(manager.runtime_dir), worker)
+    waiting = [Client(endpoint, None) for _ in range(20)]
+    before = client.call("processor_seconds")
+    late = manager.connect_later(worker, MODEL, "late")
+    assert not readable(late.socket, time.monotonic() + 0.5)
+    assert client.call("processor_seconds") - before < 0.25  # it waits, and does not ask again and again
+    for other in waiting:
+        other.close()
+    assert late.next().header == {"v": 1}
+    assert late.call("echo", 1) == [1]
+
+
 def test_memory_of_a_worker_is_measured(manager: Manager) -> None:
     manager.load("big", python_spec("things:big", options={"size": 50_000_000}))
     measured = wait_until(lambda: manager.measure("big"), "a measurement")

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from lazyd.host import linger, measure, processes
+from lazyd.host.cgroups import Cgroup
 from lazyd.host.logs import MAX_FILE, TAIL, LogFile, LogPipe
 from lazyd.host.recipe import Recipe, base_environment
 from lazyd.worker.loop import Loop
@@ -65,6 +66,22 @@ def test_memory_is_counted_by_proportional_shares() -> None:
     assert 1_000_000 < share["Pss"] <= share["Rss"]
     assert measure.proportional(2**22 + 1) is None
     assert measure.memory_bytes([2**22 + 1], None) == 0
+
+
+def test_a_cgroups_numbers_are_read(tmp_path: Path) -> None:
+    cgroup = Cgroup(tmp_path)
+    assert cgroup.memory_bytes() is None
+    assert cgroup.memory_kills() is None
+    assert cgroup.is_empty()
+    (tmp_path / "memory.stat").write_text("anon 1000\nfile 5\nshmem 24\nslab 7\n")
+    (tmp_path / "memory.events").write_text("low 0\noom 3\noom_kill 2\n")
+    (tmp_path / "cgroup.events").write_text("populated 1\nfrozen 0\n")
+    assert cgroup.memory_bytes() == 1024
+    assert cgroup.memory_kills() == 2
+    assert not cgroup.is_empty()
+    share = measure.proportional(os.getpid())
+    assert share is not None
+    assert measure.memory_bytes([os.getpid()], cgroup) >= 1024 + share["Pss_File"] // 2
 
 
 @pytest.mark.parametrize(
