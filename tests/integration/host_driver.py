@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from lazyd import places
-from lazyd.wire import values
+from lazyd.wire import packets, values
 from lazyd.wire.frames import Frame, FrameReader, frame_parts
 from lazyd.worker import link
 
@@ -78,7 +78,7 @@ class Channel:
         if not self.is_open or not readable(self.socket, deadline):
             return False
         try:
-            data, fds, _, _ = socket.recv_fds(self.socket, link.MAX_PACKET, link.MAX_FDS)
+            data, fds, _, _ = socket.recv_fds(self.socket, packets.MAX_PACKET_BYTES, packets.MAX_FDS)
         except ConnectionResetError:  # it ended with something of ours unread
             data, fds = b"", []
         if not data:
@@ -105,7 +105,7 @@ class Manager:
 
     def start(self, worker: str, spec: Message, **memo: Any) -> Channel:
         """Orders a worker and returns its channel at once."""
-        ours, theirs = link.pair()
+        ours, theirs = packets.pair()
         order = {"do": "start", "worker": worker, "model": spec["name"], "spec": spec, "devices": ["ram"], "memo": memo}
         self.host.send(order, theirs.fileno())
         theirs.close()
@@ -113,7 +113,7 @@ class Manager:
         return self.workers[worker]
 
     def attach(self, worker: str) -> Channel:
-        ours, theirs = link.pair()
+        ours, theirs = packets.pair()
         self.host.send({"do": "attach", "worker": worker}, theirs.fileno())
         theirs.close()
         self.workers[worker] = Channel(ours)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 
-from ..worker import link
+from ..wire import packets
 from .cgroups import Cgroup, Cgroups
 
 
@@ -20,7 +20,7 @@ class Newborn:
     def __init__(self, cgroups: Cgroups | None) -> None:
         self.pid: int | None = None
         self.cgroup: Cgroup | None = cgroups.create() if cgroups is not None else None
-        self.link, self._its_link = link.pair()
+        self.link, self._its_link = packets.pair()
         self.log, self._its_log = os.pipe()
 
     @property

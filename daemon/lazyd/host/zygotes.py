@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from ..worker import link
+from ..wire import packets
 from ..worker.checks import look_at
 from ..worker.link import Link
 from ..worker.loop import Loop, Timer
@@ -68,7 +68,7 @@ class Zygote:
         self.births: dict[str, Birth] = {}
         self._pool = pool
         self._files: dict[str, list[int]] = {}
-        ours, theirs = link.pair()
+        ours, theirs = packets.pair()
         reads, writes = os.pipe()
         command = recipe.command("zygote", theirs.fileno())
         self.pid = execute(command, dict(recipe.env), keep=[theirs.fileno()], output=writes)

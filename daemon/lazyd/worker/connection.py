@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import LazydError, NoSuchLease, ProtocolError, Revoked
 from ..wire.frames import Frame, FrameReader, frame_parts
 from .calls import Call, error_header
-from .outbox import SLOW_CLIENT_S, Outbox, Piece
+from .outbox import Outbox, Piece
 
 if TYPE_CHECKING:
     import socket
@@ -123,7 +123,7 @@ class Connection:
         lent = any(not isinstance(data, bytes) for data in buffers)
         taken = threading.Event() if lent else None
         self._loop.soon(lambda: self._answer(call, parts, ok="error" not in header, taken=taken))
-        if taken is not None and not taken.wait(SLOW_CLIENT_S):
+        if taken is not None and self._outbox.is_slow(taken):
             self._loop.soon(self._outbox.copy_mutable)
             taken.wait()
 

@@ -1,9 +1,6 @@
-"""Packets between manager, host, zygote and worker: JSON objects with file descriptors.
+"""One end of a packet socket (`lazyd.wire.packets`) in the loop of a host or a worker.
 
-A link is an ``AF_UNIX`` ``SOCK_SEQPACKET`` socket: packets stay whole and in order, and carry
-descriptors. A packet that is too long for the kernel's send buffer travels as a file in memory:
-``{"memfd": bytes}``, the file being its last descriptor. `encode` and `decode` do that for
-whoever has a loop of his own.
+`encode` and `decode` are for whoever has a loop of his own.
 """
 
 from __future__ import annotations
@@ -13,35 +10,25 @@ import collections
 import json
 import os
 import socket
-import tempfile
 from typing import TYPE_CHECKING, Any
+
+from ..wire import packets
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from .loop import Loop
 
-MAX_INLINE = 96 * 1024
-"""Bytes of the longest message that travels in the packet itself; the default send buffer holds 208 KiB."""
-MAX_PACKET = 512 * 1024
-MAX_FDS = 16
-ANCILLARY = socket.CMSG_SPACE(MAX_FDS * 4)
-CLOSE_ON_EXEC = getattr(socket, "MSG_CMSG_CLOEXEC", 0)
-_BUFFER = bytearray(MAX_PACKET)
+_BUFFER = bytearray(packets.MAX_PACKET_BYTES)
 """Shared by all links of a process: a packet is decoded before anything else can be read."""
-
-
-def pair() -> tuple[socket.socket, socket.socket]:
-    """Two connected ends."""
-    return socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 
 
 def encode(message: dict[str, Any], fds: Sequence[int] = ()) -> tuple[bytes, list[int], int | None]:
     """The packet, its descriptors, and the one of these that is to be closed once it is sent."""
     data = json.dumps(message, separators=(",", ":")).encode()
-    if len(data) <= MAX_INLINE:
+    if len(data) <= packets.MAX_INLINE_BYTES:
         return data, list(fds), None
-    fd = _memory_file(data)
+    fd = packets.memory_file(data)
     return json.dumps({"memfd": len(data)}).encode(), [*fds, fd], fd
 
 
@@ -52,17 +39,11 @@ def decode(data: bytes | bytearray | memoryview, fds: list[int]) -> tuple[dict[s
         raise ValueError("a packet is not a JSON object")
     if set(message) == {"memfd"} and fds:
         *fds, fd = fds
-        with open(fd, "rb") as file:
-            file.seek(0)
-            message = json.loads(file.read())
+        try:
+            message = json.loads(packets.contents(fd))
+        finally:
+            os.close(fd)
     return message, fds
-
-
-def _memory_file(data: bytes) -> int:
-    with tempfile.TemporaryFile() if not hasattr(os, "memfd_create") else open(os.memfd_create("packet"), "wb") as file:
-        file.write(data)
-        file.flush()
-        return os.dup(file.fileno())
 
 
 class Link:
@@ -106,12 +87,14 @@ class Link:
         """Takes in all that has arrived."""
         while self.is_open:
             try:
-                size, ancillary, flags, _ = self.socket.recvmsg_into([_BUFFER], ANCILLARY, CLOSE_ON_EXEC)
+                size, ancillary, flags, _ = self.socket.recvmsg_into(
+                    [_BUFFER], packets.ANCILLARY, packets.CLOSE_ON_EXEC
+                )
             except (BlockingIOError, InterruptedError):
                 return None
             except OSError:
                 size, ancillary, flags = 0, [], 0
-            fds = received(ancillary)
+            fds = packets.received(ancillary)
             if size == 0 or flags & (socket.MSG_TRUNC | socket.MSG_CTRUNC):
                 return self._end(fds)
             try:
@@ -152,30 +135,18 @@ class Link:
 
     def _flush(self) -> None:
         while self._unsent and self._try(*self._unsent[0]):
-            for fd in self._unsent.popleft()[1]:
-                os.close(fd)
+            packets.close(self._unsent.popleft()[1])
         self._watch()
 
     def _watch(self) -> None:
         self._loop.watch(self.socket, read=self.read, write=self._flush if self._unsent else None)
 
     def _end(self, fds: list[int]) -> None:
-        for fd in fds:
-            os.close(fd)
+        packets.close(fds)
         self.close()
         self._on_end()
 
     def _drop_unsent(self) -> None:
         for _, fds in self._unsent:
-            for fd in fds:
-                os.close(fd)
+            packets.close(fds)
         self._unsent.clear()
-
-
-def received(ancillary: list[tuple[int, int, bytes]]) -> list[int]:
-    """The descriptors that came with a packet."""
-    fds = array.array("i")
-    for level, kind, data in ancillary:
-        if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
-            fds.frombytes(data[: len(data) - len(data) % fds.itemsize])
-    return list(fds)

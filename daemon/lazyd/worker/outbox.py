@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import collections
 import threading
+import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -21,7 +22,9 @@ if TYPE_CHECKING:
 STREAM_BACKLOG = 256 * 1024
 """Bytes that a stream may be ahead of its reader."""
 SLOW_CLIENT_S = 0.2
-"""The model waits so long for a client to take its arrays before they are copied."""
+"""A client that has taken nothing for so long is slow: arrays are copied, and the model waits no more."""
+LONGEST_S = 2.0
+"""So is one that has not taken all in this time."""
 _PARTS = 64
 
 
@@ -49,6 +52,7 @@ class Outbox:
         self._backlog = 0
         self._room = threading.Condition()
         self._closed = False
+        self._taken_bytes = 0
 
     def __bool__(self) -> bool:
         return bool(self._entries)
@@ -73,6 +77,17 @@ class Outbox:
         """Lets waiting threads look at their `stop`."""
         with self._room:
             self._room.notify_all()
+
+    def is_slow(self, taken: threading.Event) -> bool:
+        """Waits until `taken` is set (False), or the client turns out to be slow."""
+        began = time.monotonic()
+        while not taken.is_set():
+            before = self._taken_bytes
+            if taken.wait(SLOW_CLIENT_S):
+                break
+            if self._taken_bytes == before or time.monotonic() - began > LONGEST_S:
+                return True
+        return False
 
     def put(
         self,
@@ -119,6 +134,7 @@ class Outbox:
             self._finish(entry)
 
     def _written(self, count: int) -> None:
+        self._taken_bytes += count
         with self._room:
             was_full = self._backlog > STREAM_BACKLOG
             self._backlog -= count

@@ -17,10 +17,11 @@ import sys
 from typing import Any
 
 from ..runtimes import runtime_named
+from ..wire import packets
 from . import checks, link, process
 from . import main as worker
 
-_MAX_PACKET = 64 * 1024
+_MAX_PACKET_BYTES = 64 * 1024
 
 
 def serve(fd: int, host: int, runtime_name: str) -> None:
@@ -38,10 +39,10 @@ def serve(fd: int, host: int, runtime_name: str) -> None:
         gc.freeze()  # keeps a collection in a child from copying the library's pages
     _say(control, {"is": "ready", "files": checks.fingerprint()})
     while True:
-        data, ancillary, _, _ = control.recvmsg(_MAX_PACKET, link.ANCILLARY, link.CLOSE_ON_EXEC)
+        data, ancillary, _, _ = control.recvmsg(_MAX_PACKET_BYTES, packets.ANCILLARY, packets.CLOSE_ON_EXEC)
         if not data:
             return
-        message, fds = link.decode(data, link.received(ancillary))
+        message, fds = link.decode(data, packets.received(ancillary))
         if message.get("do") == "fork":
             _fork(control, message["worker"], host, *fds)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from lazyd.worker import link
+from lazyd.wire import packets
 from lazyd.worker.link import Link
 from lazyd.worker.loop import Loop
 
@@ -19,7 +19,7 @@ class Ends:
 
     def __init__(self) -> None:
         self.loop = Loop()
-        a, b = link.pair()
+        a, b = packets.pair()
         self.heard: list[Any] = []
         self.fds: list[int] = []
         self.ended = 0
