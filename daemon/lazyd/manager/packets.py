@@ -1,16 +1,9 @@
-"""One end of a SEQPACKET socket in the loop: whole JSON messages, in order, never blocking.
-
-A message that is too long for a packet travels as a file in memory: the packet is
-``{"memfd": bytes}`` and the file its last descriptor (as `lazyd.worker.link` does it).
-"""
+"""One end of a packet socket (`lazyd.wire.packets`) in the manager's loop: in order, never blocking."""
 
 from __future__ import annotations
 
-import array
 import asyncio
-import contextlib
 import logging
-import os
 import socket
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -18,17 +11,15 @@ from typing import Any
 
 import msgspec
 
+from lazyd.wire import packets
+
 log = logging.getLogger("lazyd.packets")
 
-MAX_INLINE = 96 * 1024
-"""Bytes of the longest message that travels in the packet itself."""
-_LARGEST = 512 * 1024
 _BATCH = 64
 """Packets that are taken before the loop looks after its other sockets."""
 _MEMFD = b'{"memfd":'
-_ANCILLARY = socket.CMSG_SPACE(16 * array.array("i").itemsize)
 
-_inbox = memoryview(bytearray(_LARGEST))
+_inbox = memoryview(bytearray(packets.MAX_PACKET_BYTES))
 """Shared by all: a packet is decoded before anything else is read."""
 _encode = msgspec.json.Encoder().encode
 
@@ -55,11 +46,11 @@ class PacketSocket:
     def send(self, message: Any, fds: Sequence[int] = ()) -> None:
         """Sends one message, after those that still wait. To an end that has gone nothing is sent."""
         data = _encode(message)
-        if len(data) > MAX_INLINE:
-            fds = [*fds, _memory_file(data)]
+        if len(data) > packets.MAX_INLINE_BYTES:
+            fds = [*fds, packets.memory_file(data)]
             data = _encode({"memfd": len(data)})
         if self.closed:
-            close(fds)
+            packets.close(fds)
         elif self._waiting or not self._try(data, fds):
             if not self._waiting:
                 self._loop.add_writer(self._sock.fileno(), self._flush)
@@ -71,21 +62,21 @@ class PacketSocket:
             if self.closed:
                 return
             try:
-                size, ancillary, _, _ = self._sock.recvmsg_into([_inbox], _ANCILLARY, socket.MSG_CMSG_CLOEXEC)
+                size, ancillary, _, _ = self._sock.recvmsg_into([_inbox], packets.ANCILLARY, packets.CLOSE_ON_EXEC)
             except (BlockingIOError, InterruptedError):
                 return
             except OSError as error:
                 log.debug("a packet socket has failed: %s", error)
                 size, ancillary = 0, []
-            fds = _received(ancillary) if ancillary else ()
+            fds = packets.received(ancillary) if ancillary else ()
             if size == 0:
                 self.close()
                 self._on_end()
             elif fds and _inbox[: len(_MEMFD)] == _MEMFD:
-                self._on_packet(memoryview(_contents(fds[-1])))
+                self._on_packet(memoryview(packets.contents(fds[-1])))
             else:
                 self._on_packet(_inbox[:size])
-            close(fds)
+            packets.close(fds)
 
     def close(self) -> None:
         if self.closed:
@@ -95,7 +86,7 @@ class PacketSocket:
         if self._waiting:
             self._loop.remove_writer(self._sock.fileno())
         for _, fds in self._waiting:
-            close(fds)
+            packets.close(fds)
         self._waiting.clear()
         self._sock.close()
 
@@ -116,38 +107,5 @@ class PacketSocket:
             return False
         except OSError as error:
             log.debug("a packet could not be sent: %s", error)  # reading will see the end
-        close(fds)
+        packets.close(fds)
         return True
-
-
-def pair() -> tuple[socket.socket, socket.socket]:
-    """Two connected ends: ours, and one to be passed on."""
-    return socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-
-
-def close(fds: Sequence[int]) -> None:
-    for fd in fds:
-        with contextlib.suppress(OSError):
-            os.close(fd)
-
-
-def _memory_file(data: bytes) -> int:
-    fd = os.memfd_create("packet")
-    with open(fd, "wb", closefd=False) as file:
-        file.write(data)
-    return fd
-
-
-def _contents(fd: int) -> bytes:
-    with open(fd, "rb", closefd=False) as file:
-        file.seek(0)
-        return file.read()
-
-
-def _received(ancillary: Sequence[tuple[int, int, bytes]]) -> list[int]:
-    """The descriptors that came with a packet."""
-    fds = array.array("i")
-    for level, kind, data in ancillary:
-        if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
-            fds.frombytes(data[: len(data) - len(data) % fds.itemsize])
-    return list(fds)

@@ -17,12 +17,12 @@ import msgspec
 from lazyd.core.effects import StartWorker, StopWorker
 from lazyd.core.events import Event, WorkerExited, WorkerMeasured, WorkerStarted
 from lazyd.core.spec import ModelSpec
+from lazyd.wire import packets
 
 from .channel import Channel
 from .environment import merged_environment
 from .hostlink import HostLink
 from .messages import Exited, FromHost, Measured, Started
-from .packets import pair
 
 log = logging.getLogger("lazyd.workers")
 
@@ -71,7 +71,7 @@ class Workers:
     def attach(self, worker: str) -> Channel:
         """Gives a worker that runs already a new channel, whose events are held back at first."""
         assert self._link is not None
-        ours, theirs = pair()
+        ours, theirs = packets.pair()
         channel = Channel(worker, ours, self._tell, held=True)
         self._link.send({"do": "attach", "worker": worker}, [theirs.detach()])
         self.add(channel)
@@ -86,7 +86,7 @@ class Workers:
                 effect.worker, "there is no host" if spec else f"{effect.model} is not configured any more"
             )
             return
-        ours, theirs = pair()
+        ours, theirs = packets.pair()
         self.add(Channel(effect.worker, ours, self._tell))
         fd = theirs.detach()
         if spec.env_file is None:

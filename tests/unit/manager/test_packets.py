@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from lazyd.manager.packets import PacketSocket, pair
+from lazyd.manager.packets import PacketSocket
+from lazyd.wire.packets import ANCILLARY, pair, received
 from lazyd.worker import link
 
 from .conftest import until
@@ -64,8 +65,8 @@ async def test_long_messages_are_understood_by_the_workers_half_and_the_other_wa
     side = Side(ours)
     long = {"text": "x" * 1_000_000}
     side.packets.send(long)
-    data, ancillary, _, _ = theirs.recvmsg(4096, link.ANCILLARY)
-    message, fds = link.decode(data, link.received(ancillary))
+    data, ancillary, _, _ = theirs.recvmsg(4096, ANCILLARY)
+    message, fds = link.decode(data, received(ancillary))
     assert (message, fds) == (long, [])
     data, fds, _ = link.encode(long)
     socket.send_fds(theirs, [data], fds)
