@@ -13,7 +13,7 @@ from lazyd.client import Client
 from .figure import Figure, Goal, pairs
 from .models import GEMMA, GEMMA_TABLE, N_CTX, PROMPT
 
-ROUNDS = 5
+ROUNDS = 7
 
 
 def first_token(client: Client) -> float:

@@ -5,17 +5,18 @@ from __future__ import annotations
 import contextlib
 import json
 import socket
+import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from demo.stage import Stage
 
 from . import echo
-from .figure import Figure, Goal, pairs
+from .figure import Figure, Goal, Measure, pairs
 
 ROUNDS = 9
 CALLS = 500
@@ -47,27 +48,31 @@ def message(method: str, **parameters: Any) -> bytes:
     return json.dumps({"method": f"io.lazyd.{method}", "parameters": parameters}).encode() + b"\0"
 
 
-def gets(line: Line) -> float:
-    """Microseconds of one `Get`; what is got is released outside of the measured time."""
+def typical(call: Callable[[], Any], after: Callable[[Any], Any]) -> float:
+    """Microseconds that a call takes, the median of many. What is done `after` each is not measured."""
+    spent = []
+    for _ in range(CALLS):
+        began = time.perf_counter()
+        answer = call()
+        spent.append(time.perf_counter() - began)
+        after(answer)
+    return statistics.median(spent) * 1e6
+
+
+def get(line: Line) -> Measure:
+    """One `Get`; what is got is given back afterwards."""
     request = message("Get", model="hot")
-    spent = 0.0
-    for _ in range(CALLS):
-        began = time.perf_counter()
-        answer = line.ask(request)
-        spent += time.perf_counter() - began
+
+    def release(answer: bytes) -> None:
         line.ask(message("Release", lease=json.loads(answer[:-1])["parameters"]["lease"]))
-    return spent / CALLS * 1e6
+
+    return lambda: typical(lambda: line.ask(request), release)
 
 
-def echoes(line: Line, request: bytes) -> float:
-    """Microseconds of one echo, with a second one outside of the measured time in place of `Release`."""
-    spent = 0.0
-    for _ in range(CALLS):
-        began = time.perf_counter()
-        line.ask(request)
-        spent += time.perf_counter() - began
-        line.ask(request)
-    return spent / CALLS * 1e6
+def echoed(line: Line) -> Measure:
+    """The same message echoed, and a second one afterwards in place of `Release`."""
+    request = message("Get", model="hot")
+    return lambda: typical(lambda: line.ask(request), lambda _: line.ask(request))
 
 
 @contextlib.contextmanager
@@ -86,5 +91,5 @@ def figures() -> Iterator[Figure]:
         stage.start()
         stage.ask("Load", model="hot")
         daemon, bare = Line(stage.socket), Line(stage.root / "echo.sock")
-        ours, floor = pairs(ROUNDS, lambda: gets(daemon), lambda: echoes(bare, message("Get", model="hot")))
+        ours, floor = pairs(ROUNDS, get(daemon), echoed(bare))
     yield Figure("hot Get, round trip", "µs", Goal(times=1.5), ours, floor, "asyncio JSON echo, Unix socket")
