@@ -168,9 +168,9 @@ def forget_obituary(world: World, lease_id: str) -> None:
 def ancestors(world: World, parent: str | None) -> set[Instance]:
     """The instances whose calls wait for a nested request: that of its parent lease, and so on up."""
     found: set[Instance] = set()
-    while parent is not None and (lease := world.leases.get(parent)) is not None:
-        if lease.instance in found:
-            break
-        found.add(lease.instance)
+    seen: set[str] = set()
+    while parent is not None and parent not in seen and (lease := world.leases.get(parent)) is not None:
+        seen.add(parent)
+        found.add(lease.instance)  # a model may call itself and stand in the chain twice
         parent = lease.parent
     return found
