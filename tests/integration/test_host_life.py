@@ -188,6 +188,32 @@ def test_a_new_host_takes_over_the_place_of_a_dead_one(host: Host) -> None:
         successor.end()
 
 
+@pytest.mark.parametrize("cgroups", [True, False])
+def test_daemons_that_outlived_a_killed_host_are_ended_by_the_next(cgroups: bool, tmp_path: Path) -> None:
+    with running_host(cgroups=cgroups) as host:
+        pid_file = tmp_path / "pids"
+        pid_file.touch()
+        manager = host.manager()
+        manager.load("w", python_spec("things:with_daemons", options={"pid_file": str(pid_file)}))
+        daemons = wait_until(lambda: len(p := pid_file.read_text().split()) == 4 and list(map(int, p)), "daemons")
+        bystander = subprocess.Popen(["sleep", "1000"], env={"LAZYD_WORKER": "w@1-1"})
+        host.process.kill()
+        host.process.wait()
+        successor = Host(host.runtime_dir, cgroups=cgroups)
+        try:
+            assert successor.manager().found == {}
+            left = [pid for pid in daemons if is_alive(pid)]
+            # Without cgroups one that threw away its environment leaves no trace at all.
+            assert len(left) <= (0 if cgroups else 1)
+            assert bystander.poll() is None
+            for pid in left:
+                os.kill(pid, signal.SIGKILL)
+        finally:
+            bystander.kill()
+            bystander.wait()
+            successor.end()
+
+
 # Without a manager.
 
 
@@ -300,6 +326,30 @@ def test_upgrades_can_follow_each_other(host: Host) -> None:
         wait_until(lambda count=count: host.log().count("upgraded") == count, "the upgrade")
         assert client.call("echo", count) == [count]
     assert manager.stop("w", grace_s=20)["status"] == 0
+
+
+def test_a_signal_upgrades_as_an_order_does(host: Host) -> None:
+    manager = host.manager()
+    manager.load("w", python_spec("things:make"))
+    client = manager.connect("w", MODEL, "l")
+    os.kill(host.pid, signal.SIGUSR2)
+    wait_until(lambda: "upgraded" in host.log(), "the upgrade")
+    assert client.call("echo", 1) == [1]
+
+
+def test_a_reserve_does_not_outlive_an_upgrade(host: Host) -> None:
+    manager = host.manager()
+    manager.load("w", python_spec("things:make"))
+
+    def names() -> dict[str, int]:
+        children = [each.pid for each in processes.table().values() if each.parent == host.pid and not each.is_dead]
+        return {Path(f"/proc/{pid}/comm").read_text().strip(): pid for pid in children}
+
+    reserve = wait_until(lambda: names().get("lazyd:newborn"), "a process in reserve")
+    upgrade(manager, host)
+    wait_until(lambda: not exists(reserve), "the end of the reserve")
+    wait_until(lambda: list(names()) == ["lazyd:thing"], "the end of all but the worker")
+    manager.load("after", python_spec("things:make"))
 
 
 def test_orders_that_come_during_an_upgrade_are_carried_out_after_it(host: Host) -> None:

@@ -4,7 +4,7 @@ It decides nothing: a manager orders over `host.sock`, and may come and go. Its 
 `host` carries out orders; a `worker` is one process from the order to its last trace.
 
 - starting: `starting`, `recipe` (what is executed), `spawn`, `zygotes`, `newborn`
-- ending: `ending`, `reaper`, `processes`, `cgroups`, `oom`
+- ending: `ending`, `reaper`, `processes`, `cgroups`, `oom`, `leftovers`
 - keeping: `logs`, `measure`, `place` (directories and who may reach them)
 - staying: `door` (the manager's connection), `linger` (without one), `upgrade` (the next version of itself)
 

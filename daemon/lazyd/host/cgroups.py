@@ -187,6 +187,12 @@ def own_path() -> Path | None:
     return None
 
 
+def left_by(pid: int) -> list[Cgroup]:
+    """Cgroups of workers of a host that had this pid, and ended without tidying up."""
+    own = own_path()
+    return [] if own is None else [Cgroup(path) for path in (own / f"{_OURS}{pid}").glob(f"{_WORKER}*")]
+
+
 def _remove_stale(own: Path) -> None:
     """What a host left that was killed: its workers died with it."""
     for path in own.glob(f"{_OURS}*"):

@@ -88,7 +88,9 @@ class Host:
 
     def _hello(self) -> None:
         self.linger.end()
-        self.door.tell({"is": "hello", "pid": os.getpid(), "version": VERSION, "started": self.started})
+        hello = {"is": "hello", "pid": os.getpid(), "version": VERSION, "started": self.started}
+        with open("/proc/self/cgroup") as file:  # the manager may not be shown it, and reads the memory limit there
+            self.door.tell({**hello, "cgroup": file.read()})
         for worker in self.workers.values():
             self.door.tell({"is": "worker", "report": worker.report()})
         self.door.tell({"is": "all"})

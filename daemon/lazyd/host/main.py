@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import os
 import signal
 import socket
@@ -14,7 +13,7 @@ from collections.abc import Callable, Sequence
 from .. import places
 from ..worker.loop import Loop
 from ..worker.process import adopt_orphans
-from . import linger, upgrade
+from . import leftovers, linger, processes, upgrade
 from .cgroups import Cgroups
 from .door import Door
 from .host import VERSION, Host
@@ -31,9 +30,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         if state is None:
             place.prepare()
             lock = place.lock()
+            before = place.exchange_identity(processes.identity())
+            ended = leftovers.end(before) if before else 0
             listener = place.listen(places.host_socket(place.runtime_dir), socket.SOCK_SEQPACKET)
             cgroups = Cgroups.claim()
         else:
+            ended = 0
             lock = state["lock"]
             listener = socket.socket(fileno=state["listener"])
             cgroups = None if state["cgroups"] is None else Cgroups.at(state["cgroups"])
@@ -56,14 +58,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         upgrade.restore(host, state)
     _handle_signals(loop, host)
     host.begin()
+    if ended:
+        host.note(f"ended {ended} processes that an earlier host had left behind")
     host.note("upgraded" if state else f"serving at {places.host_socket(place.runtime_dir)}")
     _notify("READY=1")
     loop.run()
     _notify("STOPPING=1")
     host.door.close()
-    for path in (places.host_socket(place.runtime_dir), places.host_pid_file(place.runtime_dir)):
-        with contextlib.suppress(OSError):
-            os.unlink(path)
+    place.leave(lock)
     if cgroups is not None:
         cgroups.leave()
     return 0
@@ -82,10 +84,11 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _handle_signals(loop: Loop, host: Host) -> None:
-    """SIGTERM and SIGINT stop everything; a terminal that goes does not matter."""
+    """SIGTERM and SIGINT stop everything, SIGUSR2 executes the host anew; a terminal that goes does not matter."""
     signal.set_wakeup_fd(loop.ringer, warn_on_full_buffer=False)
     signal.signal(signal.SIGTERM, lambda *_: loop.soon(host.terminate))
     signal.signal(signal.SIGINT, lambda *_: loop.soon(host.terminate))
+    signal.signal(signal.SIGUSR2, lambda *_: loop.soon(host.upgrade))
     signal.signal(signal.SIGCHLD, lambda *_: loop.soon(host.reaper.sweep))
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, upgrade.HELD_SIGNALS)

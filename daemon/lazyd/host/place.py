@@ -54,6 +54,27 @@ class Place:
         self._remove_old_sockets()
         return fd
 
+    def exchange_identity(self, identity: str | None) -> str | None:
+        """Writes down what this host is called, or that it has left nothing; what stood there before."""
+        path = os.path.join(self.host_dir, "host.identity")
+        before = None
+        with contextlib.suppress(FileNotFoundError), open(path) as file:
+            before = file.read().strip()
+        if identity is None:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(path)
+        else:
+            with open(path, "w") as file:
+                file.write(f"{identity}\n")
+        return before
+
+    def leave(self, lock: int) -> None:
+        """Tidies up. The locked file stays, as another host may have it open already."""
+        with contextlib.suppress(OSError):
+            os.unlink(places.host_socket(self.runtime_dir))
+        self.exchange_identity(None)
+        os.ftruncate(lock, 0)
+
     def listen(self, path: str, kind: int) -> socket.socket:
         """A listening socket at `path`. Raises `OSError` with a line that says why."""
         with contextlib.suppress(FileNotFoundError):

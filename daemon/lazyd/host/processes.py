@@ -55,13 +55,23 @@ def family(leader: int, marker: str, everything: dict[int, Process]) -> set[int]
     Those of its session, those that inherited its marker, and all their descendants. An orphan is
     found through its parent, because a worker adopts the orphans below it.
     """
-    marked = f"{MARKER}={marker}".encode()
+    inherited = f"{MARKER}={marker}".encode()
     seeds = {
         process.pid
         for process in everything.values()
-        if process.pid == leader or process.session == leader or _environment_has(process, marked)
+        if process.pid == leader or process.session == leader or inherited in _environment(process)
     }
     return {pid for pid in with_descendants(seeds, everything) if not everything[pid].is_dead}
+
+
+def marked(ending: str) -> set[int]:
+    """Living processes that inherited a marker with this ending."""
+    wanted = (f"{MARKER}=".encode(), ending.encode())
+    return {
+        process.pid
+        for process in table().values()
+        if any(each.startswith(wanted[0]) and each.endswith(wanted[1]) for each in _environment(process))
+    }
 
 
 def with_descendants(seeds: Iterable[int], everything: dict[int, Process]) -> set[int]:
@@ -79,11 +89,11 @@ def with_descendants(seeds: Iterable[int], everything: dict[int, Process]) -> se
     return found
 
 
-def _environment_has(process: Process, marked: bytes) -> bool:
+def _environment(process: Process) -> list[bytes]:
     if process.is_dead:
-        return False
+        return []
     try:
         with open(f"/proc/{process.pid}/environ", "rb") as file:
-            return marked in file.read().split(b"\0")
+            return file.read().split(b"\0")
     except OSError:
-        return False  # gone, or another user's
+        return []  # gone, or another user's

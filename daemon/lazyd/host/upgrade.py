@@ -26,7 +26,7 @@ from .worker import Worker
 
 OPTION = "--state-fd"
 TRIAL_S = 30.0
-HELD_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD)
+HELD_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD, signal.SIGUSR2)
 
 
 def prepare(host: Host, lock: int) -> Callable[[], None]:

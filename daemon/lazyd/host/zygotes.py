@@ -20,6 +20,7 @@ from ..worker.loop import Loop, Timer
 from .cgroups import Cgroups
 from .logs import LogFile, LogPipe
 from .newborn import Newborn
+from .processes import MARKER, identity
 from .reaper import Reaper
 from .recipe import Recipe
 from .spawn import execute
@@ -71,7 +72,9 @@ class Zygote:
         ours, theirs = packets.pair()
         reads, writes = os.pipe()
         command = recipe.command("zygote", theirs.fileno())
-        self.pid = execute(command, dict(recipe.env), keep=[theirs.fileno()], output=writes)
+        # Forked processes show the environment of their zygote; a worker's own marker is for what it executes.
+        env = {**dict(recipe.env), MARKER: f"zygote@{pool.identity}"}
+        self.pid = execute(command, env, keep=[theirs.fileno()], output=writes)
         theirs.close()
         os.close(writes)
         pool.reaper.watch(self.pid, self._exited)
@@ -195,6 +198,7 @@ class Zygotes:
         self.loop = loop
         self.reaper = reaper
         self.cgroups = cgroups
+        self.identity = identity()
         self.log = log
         self.most = 4
         self._note = note
