@@ -50,25 +50,6 @@ while not select.select([sys.stdin], [], [], 0.005)[0]:
 seen = {"longest_s": max(waits, default=0), "calls": len(waits), "errors": errors, "workers": sorted(workers)}
 print(json.dumps(seen))
 """
-UPGRADE = """
-import json, os, socket, sys
-
-def told():
-    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as host:
-        host.settimeout(20)
-        host.connect(sys.argv[1])
-        try:
-            for order in ({"do": "hello", "pid": os.getpid(), "version": "test"}, {"do": "upgrade"}):
-                host.send(json.dumps(order).encode())
-        except BrokenPipeError:
-            return False  # the manager was quicker: the newest connection wins
-        while host.recv(65536):
-            pass  # until it has this one closed, being the newer one again
-        return True
-
-while not told():
-    pass
-"""
 
 
 @dataclass(frozen=True)
@@ -239,8 +220,8 @@ def test_an_installation_over_a_running_daemon_disturbs_nobody_and_the_host_take
     eventually(lambda: daemon.in_flight("thing") == 1)
     daemon.machine.run("make", "-C", str(CHECKOUT), "install")
     daemon.units.systemctl("restart", MANAGER)
-    manager = daemon.units.owner or "lazyd"
-    daemon.machine.run(PYTHON, "-c", UPGRADE, f"{daemon.units.runtime}/host/host.sock", user=manager)
+    daemon.units.systemctl("reload", HOST)
+    eventually(lambda: "--state-fd" in daemon.machine.run("cat", f"/proc/{host}/cmdline").stdout)
     assert (daemon.ask("pid"), daemon.units.pid(HOST)) == (worker, host)
     out, err = call.communicate(timeout=30)
     assert (call.returncode, out.strip()) == (0, "3"), err
