@@ -11,18 +11,15 @@ Measure = Callable[[], float]
 
 @dataclass(frozen=True)
 class Goal:
-    """What a figure should be: at most `times` its floor, or at most (`at_least`: at least) `value`."""
+    """What a figure should be: at most `times` its floor, or at most `value`; neither: it is only shown."""
 
     times: float | None = None
     value: float | None = None
-    at_least: bool = False
 
     def met(self, ours: float, ratio: float | None) -> bool:
         if self.times is not None:
             return ratio is not None and ratio <= self.times
-        if self.value is None:
-            return True
-        return ours >= self.value if self.at_least else ours <= self.value
+        return self.value is None or ours <= self.value
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ def goal_text(goal: Goal, unit: str) -> str:
         return f"≤ {goal.times:g} ×"
     if goal.value is None:
         return ""
-    return f"{'≥' if goal.at_least else '≤'} {goal.value:g} {unit}".rstrip()
+    return f"≤ {goal.value:g} {unit}".rstrip()
 
 
 def draw(figures: Sequence[Figure]) -> None:
@@ -50,9 +50,15 @@ def draw(figures: Sequence[Figure]) -> None:
             amount(figure.floor_median, figure.unit),
             f"{figure.ratio:.2f} ×" if figure.ratio is not None else "",
             goal_text(figure.goal, figure.unit),
-            Text("met", style="green") if figure.met else Text("missed", style="bold red"),
+            verdict(figure),
         )
     Console(highlight=False, width=None if os.isatty(1) else 100).print(table)
+
+
+def verdict(figure: Figure) -> Text:
+    if figure.goal == Goal():
+        return Text("")
+    return Text("met", style="green") if figure.met else Text("missed", style="bold red")
 
 
 def as_json(figure: Figure) -> dict[str, Any]:
@@ -63,7 +69,7 @@ def as_json(figure: Figure) -> dict[str, Any]:
         "floor": figure.floor_median,
         "floorName": figure.floor_name,
         "ratio": figure.ratio,
-        "goal": {"times": figure.goal.times, "value": figure.goal.value, "atLeast": figure.goal.at_least},
+        "goal": {"times": figure.goal.times, "value": figure.goal.value},
         "met": figure.met,
         "note": figure.note,
         "samples": list(figure.ours),

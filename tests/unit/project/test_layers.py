@@ -15,11 +15,12 @@ OURS = tuple(SOURCES)
 # here is not restricted.
 ALLOWED = {
     "lazyd.core": (),
+    "lazyd.durable": (),
     "lazyd.errors": (),
     "lazyd.places": (),
     "lazyd.wire": ("lazyd.errors",),
     "lazyd.client": ("lazyd.errors", "lazyd.places", "lazyd.wire"),
-    "lazyd.config": ("lazyd.core",),
+    "lazyd.config": ("lazyd.core", "lazyd.durable", "lazyd.places"),
     "lazyd.devices": ("lazyd.core",),
     "lazyd.varlink": ("lazyd.errors", "lazyd.wire"),
     "lazyd.runtimes": (),
