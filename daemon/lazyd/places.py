@@ -12,6 +12,7 @@ import os
 SYSTEM_RUNTIME = "/run/lazyd"
 SYSTEM_STATE = "/var/lib/lazyd"
 SYSTEM_CONFIG = "/etc/lazyd"
+"""Which configuration is read, `lazyd.config.files` says."""
 
 
 def runtime_dir(given: str | None = None) -> str:
@@ -28,13 +29,6 @@ def state_dir(given: str | None = None) -> str:
     if os.geteuid() == 0:
         return SYSTEM_STATE
     return os.path.join(os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state"), "lazyd")
-
-
-def config_dir() -> str:
-    """Where ``lazyd.toml`` and ``lazyd.d/*.toml`` are looked for."""
-    if os.geteuid() == 0:
-        return SYSTEM_CONFIG
-    return os.path.join(os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config"), "lazyd")
 
 
 def chosen_socket(given: str | None = None) -> str | None:

@@ -10,7 +10,7 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from ..errors import Closed, ConnectionLost, ShuttingDown, SocketDenied, Timeout, Unavailable, from_varlink
+from ..errors import INTERFACE, Closed, ConnectionLost, ShuttingDown, SocketDenied, Timeout, Unavailable, from_varlink
 from ..wire.varlink import encode
 from .reconnect import PASSING, SAFE, Reconnect, pauses
 from .steps import Connect, Dropped, Late, Pause, Talk
@@ -58,7 +58,7 @@ class Request:
     def message(self) -> bytes:
         """What is sent, with the time that is left. Raises `NotSendable`, `TooLarge`."""
         message: dict[str, Any] = {
-            "method": self.method if "." in self.method else f"io.lazyd.{self.method}",
+            "method": self.method if "." in self.method else f"{INTERFACE}.{self.method}",
             "parameters": self.parameters,
         }
         if self.deadline is not None and self.method in TIMED:

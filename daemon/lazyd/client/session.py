@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
-from ..errors import ModelNotFound, NoSuchLease
+from ..errors import SERVICE, ModelNotFound, NoSuchLease
 from ..places import client_socket
 from .context import parent_lease
 from .lines import Lines
@@ -59,7 +59,7 @@ class Session:
         return str((yield from self._ask("Metrics"))["text"])
 
     def info(self) -> Steps[replies.Info]:
-        return cast("replies.Info", (yield from self._ask("org.varlink.service.GetInfo")))
+        return cast("replies.Info", (yield from self._ask(f"{SERVICE}.GetInfo")))
 
     def is_ready(self, model: str) -> Steps[bool]:
         try:

@@ -1,7 +1,7 @@
 """TOML files -> an accepted `lazyd.core.spec.Config`, or every problem with file, key and remedy.
 
-Imported by the manager (and by ``lazyctl config check``); imports `lazyd.core.spec` alone of
-the rest. `keys` is the table that says which keys there are; `loading` is what a caller
+Imported by the manager (and by ``lazyctl config check``); imports `lazyd.core.spec`, `lazyd.places`
+and `lazyd.durable` alone of the rest. `keys` is the table that says which keys there are; `loading` is what a caller
 wants; `accepted` is the quick form in the state directory. What only the files themselves
 need (tomllib, the table of keys) is imported when they are really read.
 """

@@ -9,17 +9,15 @@ The file is a CRC-32 (4 bytes, little-endian) and one msgpack array, `_Stored`.
 
 from __future__ import annotations
 
-import contextlib
-import os
 import zlib
 
 import msgspec
 
 from ..core.spec import Config, ModelSpec, Settings
+from ..places import accepted_config
 from .files import Mark
 from .problems import Problem
 
-FILE_NAME = "accepted.msgpack"
 SCHEMA = 1
 """Raised whenever a field of `core.spec` changes its meaning under the same name."""
 FIELDS = tuple(
@@ -70,7 +68,7 @@ _STORED = msgspec.msgpack.Decoder(_Stored)
 def read(state_dir: str) -> Kept | None:
     """None where there is none that can be used."""
     try:
-        with open(os.path.join(state_dir, FILE_NAME), "rb") as file:
+        with open(accepted_config(state_dir), "rb") as file:
             contents = file.read()
         if zlib.crc32(memoryview(contents)[4:]) != int.from_bytes(contents[:4], "little"):
             return None
@@ -88,26 +86,8 @@ def write(
 
     Readable by its owner alone: it holds the values of `env`.
     """
+    from .. import durable  # a start only reads
+
     encode = msgspec.msgpack.encode
     body = encode(_Stored(SCHEMA, FIELDS, version, marks, warnings, msgspec.Raw(encode(config))))
-    path = os.path.join(state_dir, FILE_NAME)
-    new = path + ".new"
-    os.makedirs(state_dir, mode=0o700, exist_ok=True)
-    try:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(new)
-        with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as file:
-            file.write(zlib.crc32(body).to_bytes(4, "little"))
-            file.write(body)
-            file.flush()
-            os.fsync(file.fileno())
-        os.rename(new, path)
-    except OSError:
-        with contextlib.suppress(OSError):
-            os.unlink(new)
-        raise
-    directory = os.open(state_dir, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)
+    durable.replace(accepted_config(state_dir), zlib.crc32(body).to_bytes(4, "little"), body)

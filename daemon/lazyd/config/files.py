@@ -15,9 +15,9 @@ from collections.abc import Mapping
 
 import msgspec
 
+from ..places import SYSTEM_CONFIG
 from .problems import Problem
 
-SYSTEM_DIRECTORY = "/etc/lazyd"
 MAX_BYTES = 64 * 2**20
 _CLOCK_STEP_NS = 20_000_000
 """Longer than the steps in which a kernel stamps files (4 or 10 ms)."""
@@ -86,9 +86,9 @@ def read(path: str) -> tuple[bytes, Mark | None]:
 
 def _directories(environ: Mapping[str, str], uid: int) -> list[str]:
     if uid == 0:
-        return [SYSTEM_DIRECTORY]
+        return [SYSTEM_CONFIG]
     home = environ.get("XDG_CONFIG_HOME") or os.path.join(environ.get("HOME") or "/nonexistent", ".config")
-    return [os.path.join(home, "lazyd"), SYSTEM_DIRECTORY]
+    return [os.path.join(home, "lazyd"), SYSTEM_CONFIG]
 
 
 def _in_directory(directory: str) -> Files:

@@ -6,8 +6,9 @@ import enum
 from dataclasses import dataclass
 
 from ..core.spec import Config
+from ..places import SYSTEM_CONFIG, accepted_config
 from . import accepted
-from .files import SYSTEM_DIRECTORY, Files, Mark, marks_of
+from .files import Files, Mark, marks_of
 from .problems import Problem
 
 
@@ -106,7 +107,7 @@ def accept(loaded: Loaded, state_dir: str) -> Problem | None:
         accepted.write(state_dir, _version(), loaded.config, loaded.marks, loaded.warnings)
     except OSError as error:
         return Problem(
-            file=f"{state_dir}/{accepted.FILE_NAME}",
+            file=accepted_config(state_dir),
             what=f"the accepted configuration could not be kept: {error.strerror}",
             remedy="make room or let lazyd's user write there; until then an older one stands in for wrong files",
         )
@@ -126,12 +127,12 @@ def check(files: Files) -> tuple[list[str], int]:
 
 
 _NO_FILES = Problem(
-    file=f"{SYSTEM_DIRECTORY}/lazyd.toml",
+    file=f"{SYSTEM_CONFIG}/lazyd.toml",
     what="no configuration file found, so there are no models",
     remedy="write one",
 )
 _FILES_GONE = Problem(
-    file=f"{SYSTEM_DIRECTORY}/lazyd.toml",
+    file=f"{SYSTEM_CONFIG}/lazyd.toml",
     what="no configuration file found, where there was one before",
     remedy="put it back; an empty file means no models",
 )

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from lazyd.errors import INTERFACE
 from lazyd.varlink import parameters as given_for
-from lazyd.varlink.service import INTERFACE, Method, Service, not_implemented
+from lazyd.varlink.service import Method, Service, not_implemented
 
 from .calling import Caller
 from .looking import Looking

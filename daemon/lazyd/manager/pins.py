@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
-import os
 
 import msgspec
 
@@ -33,19 +31,9 @@ def save(state: str, pins: frozenset[str]) -> None:
     Raises:
         OSError: the disk is full, say. The old file is as it was.
     """
-    path = places.pins_file(state)
-    os.makedirs(state, mode=0o700, exist_ok=True)
-    new = f"{path}.new"
-    try:
-        with open(new, "wb") as file:
-            file.write(msgspec.json.encode(sorted(pins)))
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(new, path)
-    except OSError:
-        with contextlib.suppress(OSError):
-            os.unlink(new)
-        raise
+    from lazyd import durable  # a start only reads
+
+    durable.replace(places.pins_file(state), msgspec.json.encode(sorted(pins)))
 
 
 class PinKeeper:

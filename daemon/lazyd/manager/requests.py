@@ -9,8 +9,8 @@ from typing import Any
 from lazyd.core.answers import Outcome, Refusal
 from lazyd.core.effects import Answer, Progress
 from lazyd.core.events import Cancel, Event
+from lazyd.errors import INTERFACE
 from lazyd.varlink.call import Call
-from lazyd.varlink.service import INTERFACE
 
 from .driver import Driver
 

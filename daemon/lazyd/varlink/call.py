@@ -16,10 +16,21 @@ from lazyd.errors import CallFailed, ExpectedMore, LazydError
 
 from .peer import Peer
 
-if TYPE_CHECKING:
-    from .connection import Connection
-
 log = logging.getLogger("lazyd.varlink")
+
+if TYPE_CHECKING:
+    from typing import Protocol
+
+    class Client(Protocol):
+        """Who calls: what a call needs of the connection that it came on."""
+
+        peer: Peer
+        role: str
+        clogged: bool
+
+        def send_reply(self, call: Call, parameters: Any, *, continues: bool) -> None: ...
+
+        def send_error(self, call: Call, name: str, parameters: Any) -> None: ...
 
 
 class Call:
@@ -31,7 +42,7 @@ class Call:
 
     __slots__ = ("_connection", "_task", "ended", "method", "more", "on_gone", "on_writable", "oneway")
 
-    def __init__(self, connection: Connection, method: str, more: bool, oneway: bool) -> None:
+    def __init__(self, connection: Client, method: str, more: bool, oneway: bool) -> None:
         self._connection = connection
         self._task: asyncio.Task[None] | None = None
         self.method = method

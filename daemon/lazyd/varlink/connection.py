@@ -21,6 +21,7 @@ from .peer import Peer, peer_of
 from .service import Service
 
 MAX_MESSAGE_BYTES = 16 * 1024 * 1024
+"""As `lazyd.wire.varlink` says; a manager that imported that would start with a JSON codec it never uses."""
 QUEUE_BYTES = 1024 * 1024
 """Messages that wait behind a call under way; beyond that the client is not read."""
 LINGER_S = 5.0

@@ -8,14 +8,11 @@ from typing import Any
 
 import msgspec
 
-from lazyd.errors import InterfaceNotFound, LazydError, MethodNotFound, MethodNotImplemented
+from lazyd.errors import INTERFACE, SERVICE, InterfaceNotFound, LazydError, MethodNotFound, MethodNotImplemented
 
 from .call import Call
 from .parameters import InterfaceDescription, Parameters
 from .peer import Peer
-
-INTERFACE = "io.lazyd"
-SERVICE = "org.varlink.service"
 
 SERVICE_DESCRIPTION = """\
 # What every varlink service answers.

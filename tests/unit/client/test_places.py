@@ -13,7 +13,7 @@ UID = 4242
 @pytest.fixture(autouse=True)
 def _ordinary_user(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> None:  # noqa: ARG001  made while the uid is real
     """No root, and none of the variables set."""
-    for name in ("LAZYD_SOCKET", "XDG_RUNTIME_DIR", "XDG_STATE_HOME", "XDG_CONFIG_HOME"):
+    for name in ("LAZYD_SOCKET", "XDG_RUNTIME_DIR", "XDG_STATE_HOME"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", "/home/someone")
     monkeypatch.setattr(os, "getuid", lambda: UID)
@@ -25,17 +25,14 @@ def test_root_owns_the_places_of_the_machine(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setenv("XDG_RUNTIME_DIR", "/run/user/0")
     assert places.runtime_dir() == "/run/lazyd"
     assert places.state_dir() == "/var/lib/lazyd"
-    assert places.config_dir() == "/etc/lazyd"
 
 
 def test_a_user_owns_the_places_below_home_and_run(monkeypatch: pytest.MonkeyPatch) -> None:
     assert places.runtime_dir() == f"/run/user/{UID}/lazyd"
     assert places.state_dir() == "/home/someone/.local/state/lazyd"
-    assert places.config_dir() == "/home/someone/.config/lazyd"
     monkeypatch.setenv("XDG_RUNTIME_DIR", "/x")
     monkeypatch.setenv("XDG_STATE_HOME", "/y")
-    monkeypatch.setenv("XDG_CONFIG_HOME", "/z")
-    assert (places.runtime_dir(), places.state_dir(), places.config_dir()) == ("/x/lazyd", "/y/lazyd", "/z/lazyd")
+    assert (places.runtime_dir(), places.state_dir()) == ("/x/lazyd", "/y/lazyd")
 
 
 def test_what_was_given_comes_first() -> None:

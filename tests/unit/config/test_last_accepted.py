@@ -16,6 +16,7 @@ import pytest
 
 from lazyd import config
 from lazyd.config import Files, Loaded, Origin, accepted
+from lazyd.places import accepted_config
 
 from .conftest import Write, let_settle
 
@@ -131,7 +132,7 @@ def test_wrong_files_at_the_first_start_leave_nothing(write: Write, state: str) 
     loaded = config.load_for_start(write(WRONG), state)
     assert loaded.config is None
     assert loaded.problems
-    assert not os.path.exists(os.path.join(state, accepted.FILE_NAME))
+    assert not os.path.exists(accepted_config(state))
 
 
 def test_files_that_have_vanished_do_not_make_everything_cold(write: Write, state: str) -> None:
@@ -158,7 +159,7 @@ def test_no_files_and_none_before_is_a_start_without_models(state: str) -> None:
 @pytest.mark.parametrize("damage", ["empty", "cut", "flipped", "garbage", "a directory"])
 def test_a_damaged_quick_form_counts_as_absent(write: Write, state: str, damage: str) -> None:
     files = started_once(write, state)
-    path = Path(state) / accepted.FILE_NAME
+    path = Path(accepted_config(state))
     whole = path.read_bytes()
     if damage == "a directory":
         path.unlink()
@@ -196,7 +197,7 @@ def test_a_spec_that_no_longer_fits_counts_as_absent(write: Write, state: str) -
     assert kept is not None
     stored = msgspec.structs.replace(kept._stored, config=msgspec.Raw(msgspec.msgpack.encode({"models": 3})))
     body = msgspec.msgpack.encode(stored)
-    (Path(state) / accepted.FILE_NAME).write_bytes(zlib.crc32(body).to_bytes(4, "little") + body)
+    Path(accepted_config(state)).write_bytes(zlib.crc32(body).to_bytes(4, "little") + body)
     assert start(files, state).origin is Origin.FILES
 
 
@@ -205,18 +206,18 @@ def test_a_full_disk_is_a_warning_and_keeps_the_older_one(
     write: Write, state: str, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
     started_once(write, state)
-    before = (Path(state) / accepted.FILE_NAME).read_bytes()
+    before = Path(accepted_config(state)).read_bytes()
 
     def full(*_arguments: object) -> NoReturn:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(f"lazyd.config.accepted.os.{step}", full)
+    monkeypatch.setattr(f"os.{step}", full)
     loaded = config.load_for_start(write(GOOD.replace("m:f", "m:g")), state)
     warning = config.accept(loaded, state)
     assert warning is not None
     assert "could not be kept: No space left on device; make room" in str(warning)
-    assert (Path(state) / accepted.FILE_NAME).read_bytes() == before
-    assert os.listdir(state) == [accepted.FILE_NAME], "nothing half-written stays"
+    assert Path(accepted_config(state)).read_bytes() == before
+    assert os.listdir(state) == ["accepted.msgpack"], "nothing half-written stays"
 
 
 def test_a_full_disk_for_real(write: Write) -> None:
@@ -235,7 +236,7 @@ def test_a_wrong_configuration_is_never_kept(write: Write, state: str) -> None:
 
 def test_only_its_owner_may_read_it(write: Write, state: str) -> None:
     started_once(write, state)
-    path = os.path.join(state, accepted.FILE_NAME)
+    path = accepted_config(state)
     assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
     assert stat.S_IMODE(os.stat(state).st_mode) == 0o700
     assert b"secret" in Path(path).read_bytes(), "that is why"

@@ -307,7 +307,7 @@ def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
 
 
 def test_a_link_to_nowhere_in_the_directory_is_a_problem(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lazyd.config.files.SYSTEM_DIRECTORY", str(tmp_path))
+    monkeypatch.setattr("lazyd.config.files.SYSTEM_CONFIG", str(tmp_path))
     (tmp_path / "lazyd.toml").symlink_to("gone")
     (problem,) = config.load(config.find(None, environ={}, uid=0)).problems
     assert "lazyd.toml: cannot be read" in str(problem)

@@ -186,7 +186,7 @@ def test_config_names_one_file_alone(write: Write, monkeypatch: pytest.MonkeyPat
 
 
 def test_the_machines_files_are_read_in_name_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lazyd.config.files.SYSTEM_DIRECTORY", str(tmp_path))
+    monkeypatch.setattr("lazyd.config.files.SYSTEM_CONFIG", str(tmp_path))
     (tmp_path / "lazyd.toml").touch()
     (tmp_path / "lazyd.d").mkdir()
     for name in ("20-b.toml", "10-a.toml", "README", "old.toml~", ".hidden.toml"):
@@ -199,7 +199,7 @@ def test_the_machines_files_are_read_in_name_order(tmp_path: Path, monkeypatch: 
 
 
 def test_a_users_own_configuration_replaces_the_machines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lazyd.config.files.SYSTEM_DIRECTORY", str(tmp_path / "etc"))
+    monkeypatch.setattr("lazyd.config.files.SYSTEM_CONFIG", str(tmp_path / "etc"))
     for directory in ("etc", "home/.config/lazyd", "xdg/lazyd"):
         (tmp_path / directory).mkdir(parents=True)
         (tmp_path / directory / "lazyd.toml").touch()

@@ -8,6 +8,9 @@ from typing import Any
 
 import pytest
 
+from lazyd.varlink.connection import MAX_MESSAGE_BYTES
+from lazyd.wire.varlink import MAX_MESSAGE_BYTES as THE_CLIENTS
+
 from .conftest import Client, Server
 
 SERVICE = "org.varlink.service"
@@ -200,3 +203,7 @@ async def test_the_peer_is_who_the_kernel_says(server: Server, client: Client) -
     assert (peer.pid, peer.uid, peer.gid) == (os.getpid(), os.getuid(), os.getgid())
     assert peer.groups >= frozenset(os.getgroups()) - {os.getgid()}
     assert peer.in_group(os.getgid())
+
+
+def test_both_halves_allow_messages_of_one_size() -> None:
+    assert MAX_MESSAGE_BYTES == THE_CLIENTS
