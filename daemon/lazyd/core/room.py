@@ -132,9 +132,7 @@ def best_plan(
     finish: bool,
 ) -> Plan | None:
     """The plan with the fewest victims over all placements; None if there is none."""
-    spared = set[Instance]()
-    for waiter in model.waiters:
-        spared |= ancestors(world, waiter.parent)
+    spared = callers(world, model)
     best: Plan | None = None
     for booking, deficit in zip(choices, deficits, strict=True):
         if finish and drains_already(world, booking):
@@ -147,6 +145,14 @@ def best_plan(
             if best is None or len(victims) < len(best.victims):
                 best = Plan(model=model, booking=booking, victims=victims, finish=finish)
     return best
+
+
+def callers(world: World, model: Model) -> set[Instance]:
+    """The instances whose calls wait for a model: they never leave for it."""
+    found = set[Instance]()
+    for waiter in model.waiters:
+        found |= ancestors(world, waiter.parent)
+    return found
 
 
 def drains_already(world: World, booking: Booking) -> bool:
@@ -176,7 +182,8 @@ def advance(world: World, plan: Plan) -> None:
         if all(victim.state is not State.UNLOADING for victim in plan.victims):
             drop_plan(world, plan.model)
         return
-    if not is_wanted(world, plan.model) or not all(still_goes(victim, plan) for victim in plan.victims):
+    spared = callers(world, plan.model)
+    if not is_wanted(world, plan.model) or not all(still_goes(v, plan) and v not in spared for v in plan.victims):
         abandon(world, plan)
     elif all(victim.leaving is None or victim.leaving.drained for victim in plan.victims):
         plan.committed = True
