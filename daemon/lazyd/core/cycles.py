@@ -19,9 +19,12 @@ from .records import Instance, Model, Prediction, Waiter
 from .world import World
 
 
-def refuse_cycles(world: World, blocked: list[Model]) -> None:
-    """Refuses the newest request of every cycle, until there is none."""
-    while stuck := deadlocked(world, blocked):
+def refuse_cycles(world: World, models: list[Model]) -> None:
+    """Refuses the newest request of every cycle among those that wait for `models`, until there is none.
+
+    A model for which room is being made counts as well: what it waits for may be a call in the cycle.
+    """
+    while stuck := deadlocked(world, models):
         newest = max(stuck, key=lambda waiter: (waiter.arrived, waiter.request))
         requests.leave_line(world, newest)
         booking = placements(world, newest.model)[0]
@@ -36,11 +39,11 @@ def refuse_cycles(world: World, blocked: list[Model]) -> None:
         world.answer(newest.request, refusal)
 
 
-def deadlocked(world: World, blocked: list[Model]) -> list[Waiter]:
-    """The nested requests among the blocked that no sequence of finished calls can serve."""
+def deadlocked(world: World, models: list[Model]) -> list[Waiter]:
+    """The nested requests for `models` that no sequence of finished calls can serve."""
     waiting = {
         waiter: ancestors(world, waiter.parent)
-        for model in blocked
+        for model in models
         if isinstance(model.prediction, Prediction)
         for waiter in model.waiters
         if waiter.parent is not None
