@@ -14,8 +14,8 @@ from lazyd.errors import LazydError, ProtocolError, Revoked, TooLarge, from_varl
 from lazyd.wire.frames import Frame, FrameReader, frame_parts
 from lazyd.wire.values import to_base64, to_buffers
 
-PENDING = 16
-"""Frames that wait for the client of `Call` before the worker is not read any more."""
+MAX_PENDING_FRAMES = 16
+"""So many wait for the client of `Call` before the worker is not read any more."""
 MAX_RESULT_BYTES = 11 * 1024 * 1024
 """Of the buffers of one result: as base64 they must fit into a message of 16 MiB."""
 _CALL = 1
@@ -100,7 +100,7 @@ class DataConnection(asyncio.BufferedProtocol):
         except ProtocolError as error:
             self._failure = error
             self.close()
-        if len(self._frames) > PENDING and self._transport is not None:
+        if len(self._frames) > MAX_PENDING_FRAMES and self._transport is not None:
             self._transport.pause_reading()
         self._news.set()
 

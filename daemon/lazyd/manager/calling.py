@@ -19,8 +19,10 @@ from lazyd.varlink.call import Call
 from lazyd.varlink.parameters import CallMethod
 
 from .driver import Driver
-from .requests import Refused, Requests, or_refuse
+from .requests import Refused, Requests, deadline_of, or_refuse
 
+GRACE_S = 0.1
+"""The core has its own limit while the model loads, and says more; only then it is ours."""
 POST_MORTEM_S = 2.0
 """How long after the end of a connection it may take until it is known how the worker died."""
 _LOOK_AGAIN_S = 0.02
@@ -46,16 +48,15 @@ class Caller:
         call.run(or_refuse(call, self._call(call, given)))
 
     async def _call(self, call: Call, given: CallMethod) -> None:
-        deadline = None if given.timeout_sec is None else monotonic() + given.timeout_sec
+        deadline = deadline_of(given.timeout_sec)
+        limit_s = None if given.timeout_sec is None else given.timeout_sec + GRACE_S
         try:
-            async with asyncio.timeout(
-                given.timeout_sec and given.timeout_sec + 0.1
-            ):  # the core's own limit comes first
+            async with asyncio.timeout(limit_s):
                 while not await self._try(call, given, deadline):
                     pass  # the lease was revoked before the call began: another one
         except TimeoutError:
-            limit = given.timeout_sec or 0.0
-            raise Refused(answers.Timeout(model=given.model, phase="calling", timeout_sec=limit)) from None
+            refusal = answers.Timeout(model=given.model, phase="calling", timeout_sec=given.timeout_sec or 0.0)
+            raise Refused(refusal) from None
 
     async def _try(self, call: Call, given: CallMethod, deadline: float | None) -> bool:
         """One lease and one call under it; False if the call was not begun."""

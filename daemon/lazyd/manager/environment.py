@@ -1,12 +1,22 @@
-"""The environment of a model: what its spec says, on top of what its `env_file` says."""
+"""A spec in the form that host, workers and runtimes are told it, and the environment that goes with it."""
 
 from __future__ import annotations
+
+from typing import Any
+
+import msgspec
 
 from lazyd.core.spec import ModelSpec
 
 
+def as_told(spec: ModelSpec, environment: dict[str, str] | None = None) -> dict[str, Any]:
+    """Builtins alone, defaults left out; `environment`: the merged one, where a process is started with it."""
+    told: dict[str, Any] = msgspec.to_builtins(spec)
+    return told if environment is None else {**told, "env": environment}
+
+
 def merged_environment(spec: ModelSpec) -> dict[str, str]:
-    """Reads the file, so it is called in a thread.
+    """What the spec says, on top of what its `env_file` says. Reads that file, so it is called in a thread.
 
     The file has lines ``NAME=value``; blank lines and those that begin with ``#`` are skipped,
     and one pair of quotes around a value is taken off, as in systemd's ``EnvironmentFile=``.

@@ -80,13 +80,10 @@ class HostKeeper:
 
     async def find(self) -> bool:
         """Adopts the workers of a host that is there already. Whether there was one."""
-        try:
-            link = await HostLink.connect(self._socket, self._version)
-        except NoHost as reason:
-            log.debug("no host yet: %s", reason)
-            return False
-        await self._take(link)
-        return True
+        link = await self._connect()
+        if link is not None:
+            await self._take(link)
+        return link is not None
 
     async def keep(self) -> None:
         """Sees to it that a host is connected, until `quit`."""
@@ -113,6 +110,13 @@ class HostKeeper:
 
     # One host.
 
+    async def _connect(self) -> HostLink | None:
+        try:
+            return await HostLink.connect(self._socket, self._version)
+        except NoHost as reason:
+            log.debug("no host yet: %s", reason)
+            return None
+
     async def _take(self, link: HostLink) -> None:
         if self._pidfd is not None:
             os.close(self._pidfd)
@@ -135,7 +139,6 @@ class HostKeeper:
         """Waits for the end of the connection. A host that still lives is taken up again with its workers."""
         link = self._link
         assert link is not None
-        assert link.hello is not None
         await link.ended.wait()
         if not self._wanted:
             return
@@ -143,12 +146,8 @@ class HostKeeper:
         self._link = None
         self._adopted = False
         self._tell(HostAway())
-        try:
-            again = await HostLink.connect(self._socket, self._version)
-        except NoHost:
-            again = None
-        same = again is not None and again.hello is not None and _identity(again.hello) == _identity(link.hello)
-        if not same:
+        again = await self._connect()
+        if again is None or _identity(again.hello) != _identity(link.hello):
             self._note("host lost", f"the host (pid {link.pid}) is gone, and its workers with it")
             self._workers.disconnect()
             self._tell(HostLost())
@@ -159,18 +158,17 @@ class HostKeeper:
     async def _get(self) -> HostLink:
         """Starts a host, or waits until somebody has."""
         look_s, start_s = QUICK_LOOK_S, FIRST_PAUSE_S
-        while True:
-            with contextlib.suppress(NoHost):
-                return await HostLink.connect(self._socket, self._version)
+        while (link := await self._connect()) is None:
             if self._starts_hosts:
                 link = await self._start()
                 if link is not None:
-                    return link
+                    break
                 await asyncio.sleep(start_s)
                 start_s = min(2 * start_s, LONGEST_PAUSE_S)
             else:
                 await asyncio.sleep(look_s)
                 look_s = min(2 * look_s, LONGEST_LOOK_S)
+        return link
 
     async def _start(self) -> HostLink | None:
         """Starts a host and connects to it; None if it did not come up."""
@@ -186,8 +184,9 @@ class HostKeeper:
         deadline = time.monotonic() + START_S
         while process.poll() is None and time.monotonic() < deadline:
             await asyncio.sleep(QUICK_LOOK_S)
-            with contextlib.suppress(NoHost):
-                return await HostLink.connect(self._socket, self._version)
+            link = await self._connect()
+            if link is not None:
+                return link
         status = process.poll()
         if status is None:
             process.kill()

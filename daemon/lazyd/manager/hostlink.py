@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import os
 import pwd
@@ -37,7 +36,7 @@ class HostLink:
     """
 
     def __init__(self, sock: socket.socket) -> None:
-        self.hello: Hello | None = None
+        self._hello: Hello | None = None
         self.workers: list[Worker] = []
         self.ended = asyncio.Event()
         self._complete = asyncio.Event()
@@ -52,7 +51,7 @@ class HostLink:
         Raises:
             NoHost: there is none, it is somebody else's, or it does not answer.
         """
-        sock = _connected(path)
+        sock = await _connected(path)
         link = cls(sock)
         try:
             link.send({"do": "hello", "pid": os.getpid(), "version": version})
@@ -64,13 +63,19 @@ class HostLink:
         except asyncio.CancelledError:
             link.close()
             raise
-        if link.ended.is_set():
-            raise NoHost(f"the host at {path} has closed the connection")
+        if link.ended.is_set() or link._hello is None:
+            link.close()
+            raise NoHost(f"the host at {path} has closed the connection without a word of its workers")
         return link
 
     @property
+    def hello(self) -> Hello:
+        """What it said of itself."""
+        assert self._hello is not None, "`connect` waits for it"
+        return self._hello
+
+    @property
     def pid(self) -> int:
-        assert self.hello is not None
         return self.hello.pid
 
     def listen(self, on_message: Callable[[FromHost], None]) -> None:
@@ -95,7 +100,7 @@ class HostLink:
             log.warning("the host said something that was not understood: %s", error)
             return
         if isinstance(message, Hello):
-            self.hello = message
+            self._hello = message
         elif isinstance(message, Worker):
             self.workers.append(message)
         elif isinstance(message, All):
@@ -110,23 +115,26 @@ class HostLink:
         self._complete.set()
 
 
-def _connected(path: str) -> socket.socket:
+async def _connected(path: str) -> socket.socket:
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     sock.setblocking(False)
     try:
         sock.connect(path)
         uid = peer_of(sock).uid
+        if uid != os.geteuid() and uid != await asyncio.to_thread(_host_uid):
+            raise NoHost(f"{path} is served by uid {uid}, which is no host of this daemon")
     except OSError as error:
         sock.close()
         raise NoHost(f"{path}: {error.strerror}") from None
-    if uid not in _host_uids():
+    except BaseException:
         sock.close()
-        raise NoHost(f"{path} is served by uid {uid}, which is no host of this daemon")
+        raise
     return sock
 
 
-def _host_uids() -> set[int]:
-    uids = {os.geteuid()}
-    with contextlib.suppress(KeyError):
-        uids.add(pwd.getpwnam(HOST_USER).pw_uid)
-    return uids
+def _host_uid() -> int | None:
+    """Blocks: users may be looked up in files, or over the network."""
+    try:
+        return pwd.getpwnam(HOST_USER).pw_uid
+    except KeyError:
+        return None

@@ -69,7 +69,7 @@ class Looking:
         """
         found = view.model(self._core, name, monotonic())
         if found is None:
-            raise ModelNotFound(model=name, nearest=self._core.world.nearest(name))
+            raise self._not_found(name)
         return found
 
     def status(self, call: Call, given: given_for.Status) -> None:
@@ -97,11 +97,9 @@ class Looking:
         call.run(self._describe(call, key, spec))
 
     async def _describe(self, call: Call, key: str, spec: ModelSpec) -> None:
-        from lazyd.config.shown import shown  # the table of all keys: needed for nothing else
-
-        metadata = await asyncio.to_thread(describe, spec)
+        shown, metadata = await asyncio.to_thread(_described, spec)
         prediction = view.prediction(self._core, key) or await asyncio.to_thread(_predicted, spec)
-        call.reply({"model": self.model(key), "spec": shown(spec), "metadata": metadata, "prediction": prediction})
+        call.reply({"model": self.model(key), "spec": shown, "metadata": metadata, "prediction": prediction})
 
     def logs(self, call: Call, given: given_for.Logs) -> None:
         _, spec = self._find(given.model)
@@ -131,12 +129,15 @@ class Looking:
 
     def _find(self, name: str) -> tuple[str, ModelSpec]:
         found = view.key_and_spec(self._core.world, name)
-        if found is None:
-            family = self._configuration.config.models.get(name)
-            if family is None:
-                raise ModelNotFound(model=name, nearest=self._core.world.nearest(name))
-            return name, family
-        return found
+        if found is not None:
+            return found
+        family = self._configuration.config.models.get(name)
+        if family is None:
+            raise self._not_found(name)
+        return name, family
+
+    def _not_found(self, name: str) -> ModelNotFound:
+        return ModelNotFound(model=name, nearest=self._core.world.nearest(name))
 
     def _models(self, name: str | None) -> list[view.Model]:
         if name is None:
@@ -155,6 +156,13 @@ class Looking:
         if self._configuration.problems:
             daemon["problems"] = self._configuration.problems
         return daemon
+
+
+def _described(spec: ModelSpec) -> tuple[dict[str, object], dict[str, Any]]:
+    """The spec as people write it, and what the model's file says of itself. Blocks."""
+    from lazyd.config.shown import shown  # the table of all keys: needed for nothing else
+
+    return shown(spec), describe(spec)
 
 
 def _predicted(spec: ModelSpec) -> dict[str, Any]:

@@ -20,8 +20,8 @@ if TYPE_CHECKING:  # its import brings asyncio, which has to come in without ssl
     from .parts import Beginnings
 
 DESCRIPTION = "The manager: owns the models and the memory budget of this machine, in the foreground."
-MANY = 65536
-"""Descriptors that a manager may have."""
+MOST_DESCRIPTORS = 65536
+"""One is needed for every client and every worker."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -107,11 +107,11 @@ def _run(given: Beginnings) -> int:
 
 
 def _allow_many_connections() -> None:
-    """A descriptor a client and a worker: the usual soft limit of 1024 is kept for programs that use select."""
+    """The usual soft limit of 1024 is kept for programs that use select, and this is none."""
     import resource
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = MANY if hard == resource.RLIM_INFINITY else min(hard, MANY)
+    wanted = MOST_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, MOST_DESCRIPTORS)
     if soft != resource.RLIM_INFINITY and soft < wanted:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 

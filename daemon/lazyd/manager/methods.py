@@ -20,7 +20,7 @@ from .configuration import Configuration
 from .driver import Driver
 from .looking import Looking
 from .pins import PinKeeper
-from .requests import Requests, or_refuse, refuse
+from .requests import Requests, deadline_of, or_refuse, refuse
 from .roles import Role
 
 UNLOAD_S = 30.0
@@ -178,11 +178,6 @@ class Methods:
                 waited_sec=outcome.waited_s,
             )
         )
-
-
-def deadline_of(timeout_s: float | None) -> float | None:
-    """A client's time limit as the time when it ends."""
-    return None if timeout_s is None else monotonic() + timeout_s
 
 
 def _loaded(call: Call, outcome: Outcome) -> None:

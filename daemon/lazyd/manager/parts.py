@@ -115,7 +115,7 @@ class Parts:
 
     def _host_connected(self, link: HostLink) -> None:
         self.ram.pid = link.pid  # the budget is of what the host's cgroup has
-        self.ram.membership = link.hello.cgroup if link.hello is not None else None
+        self.ram.membership = link.hello.cgroup
         self.preparing.connected(link)
         self.status_line.changed()
 

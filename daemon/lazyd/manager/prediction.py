@@ -17,6 +17,7 @@ from lazyd.core.events import Event, Predicted, Unpredictable
 from lazyd.core.ledger import HOST
 from lazyd.core.spec import ModelSpec
 
+from .environment import as_told
 from .tasks import Background
 
 log = logging.getLogger("lazyd.prediction")
@@ -77,14 +78,6 @@ def describe(spec: ModelSpec) -> dict[str, Any]:
         return runtime_named(spec.runtime).describe(as_told(spec))
     except (OSError, ValueError) as error:
         return {"error": reason_of(error)}
-
-
-def as_told(spec: ModelSpec) -> dict[str, Any]:
-    """A spec in the form that host, workers and runtimes get it."""
-    import msgspec
-
-    told: dict[str, Any] = msgspec.to_builtins(spec)
-    return told
 
 
 def reason_of(error: Exception) -> str:

@@ -9,10 +9,9 @@ from collections.abc import Hashable
 from lazyd.core.spec import Config, ModelSpec, Tier
 
 from .configuration import Configuration
-from .environment import merged_environment
+from .environment import as_told, merged_environment
 from .hostlink import HostLink
 from .pins import PinKeeper
-from .prediction import as_told
 from .tasks import Background
 
 
@@ -43,7 +42,7 @@ class Preparing:
         for spec in likely(self._configuration.config, self._pins.pins):
             with contextlib.suppress(OSError, ValueError):  # a file that cannot be read is its model's own failure
                 environment = await asyncio.to_thread(merged_environment, spec) if spec.env_file else spec.env
-                specs.append({**as_told(spec), "env": environment})
+                specs.append(as_told(spec, environment))
         link.send({"do": "prepare", "specs": specs})
 
 

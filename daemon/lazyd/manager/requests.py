@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from time import monotonic
 from typing import Any
 
 from lazyd.core.answers import Outcome, Refusal
@@ -24,6 +25,11 @@ class Refused(Exception):
     def __init__(self, refusal: Refusal) -> None:
         super().__init__(repr(refusal))
         self.refusal = refusal
+
+
+def deadline_of(timeout_s: float | None) -> float | None:
+    """A client's time limit as the time when it ends."""
+    return None if timeout_s is None else monotonic() + timeout_s
 
 
 def refuse(call: Call, refusal: Outcome) -> None:

@@ -18,6 +18,7 @@ from . import signals
 from .measuring import seen
 from .parts import Beginnings, Parts
 from .signals import Ending
+from .sockets import BACKLOG
 
 log = logging.getLogger("lazyd")
 
@@ -30,7 +31,6 @@ QUIT_S = 2.0
 EX_SOFTWARE = 70
 GC_THRESHOLD = 50_000
 """Objects between two collections: showing 10,000 models makes 40,000 at once, and none of them is garbage."""
-_BACKLOG = 1024
 
 
 class Server:
@@ -125,7 +125,7 @@ class Server:
         # Python 3.13 would remove the socket at the end, which may be systemd's or already the next manager's.
         keep: dict[str, Any] = {"cleanup_socket": False} if sys.version_info >= (3, 13) else {}
         self._listening = await self._loop.create_unix_server(
-            self._parts.connection, sock=self._given.listening, backlog=_BACKLOG, **keep
+            self._parts.connection, sock=self._given.listening, backlog=BACKLOG, **keep
         )
 
     def _remove_socket(self) -> None:

@@ -14,7 +14,8 @@ from lazyd.varlink.peer import peer_of
 from .failures import CannotStart
 
 _FIRST_INHERITED = 3
-_BACKLOG = 1024
+BACKLOG = 1024
+"""Clients that may wait to be accepted."""
 
 
 def control_socket(given: str | None, runtime: str, group: int | None) -> tuple[socket.socket, bool]:
@@ -77,7 +78,7 @@ def listen(path: str, group: int | None) -> socket.socket:
             with contextlib.suppress(PermissionError):  # a user who is not in the group
                 os.chown(path, -1, group)
                 os.chmod(path, 0o660)
-        sock.listen(_BACKLOG)
+        sock.listen(BACKLOG)
     except OSError as error:
         sock.close()
         raise CannotStart(f"{path} cannot be made: {error.strerror or error}; give another --socket") from None
@@ -128,7 +129,7 @@ def live_holder(path: str) -> int | None:
 
 
 def describe(pid: int) -> str:
-    """``pid 12 (lazyd)``, as far as it can be seen."""
+    """``pid 12, lazyd``, as far as it can be seen."""
     try:
         with open(f"/proc/{pid}/comm", encoding="utf-8", errors="replace") as file:
             return f"pid {pid}, {file.read().strip()}"

@@ -47,5 +47,5 @@ def words(core: Core, phase: Phase, problems: Sequence[str]) -> str:
     if phase is not Phase.RUNNING:
         line = f"{phase}: {line}"
     if problems:
-        line += f"; {len(problems)} problems, first: {problems[0]}"
+        line += f"; {len(problems)} problem{'' if len(problems) == 1 else 's'}, first: {problems[0]}"
     return line

@@ -12,17 +12,16 @@ import os
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-import msgspec
-
 from lazyd.core.effects import StartWorker, StopWorker
 from lazyd.core.events import Event, WorkerExited, WorkerMeasured, WorkerStarted
 from lazyd.core.spec import ModelSpec
 from lazyd.wire import packets
 
 from .channel import Channel
-from .environment import merged_environment
+from .environment import as_told, merged_environment
 from .hostlink import HostLink
 from .messages import Exited, FromHost, Measured, Started
+from .prediction import reason_of
 
 log = logging.getLogger("lazyd.workers")
 
@@ -61,20 +60,13 @@ class Workers:
             self._forget(worker)
         self._preparing.clear()
 
-    def add(self, channel: Channel) -> None:
-        before = self.channels.get(channel.worker)
-        if before is not None:
-            before.close()
-        self.channels[channel.worker] = channel
-        self.none_left.clear()
-
     def attach(self, worker: str) -> Channel:
         """Gives a worker that runs already a new channel, whose events are held back at first."""
         assert self._link is not None
         ours, theirs = packets.pair()
         channel = Channel(worker, ours, self._tell, held=True)
         self._link.send({"do": "attach", "worker": worker}, [theirs.detach()])
-        self.add(channel)
+        self._add(channel)
         return channel
 
     # What the core wants.
@@ -87,7 +79,7 @@ class Workers:
             )
             return
         ours, theirs = packets.pair()
-        self.add(Channel(effect.worker, ours, self._tell))
+        self._add(Channel(effect.worker, ours, self._tell))
         fd = theirs.detach()
         if spec.env_file is None:
             self._send_start(effect, spec, spec.env, fd)
@@ -114,19 +106,18 @@ class Workers:
                 await self._all_measured.wait()
 
     async def _start_later(self, effect: StartWorker, spec: ModelSpec, fd: int) -> None:
-        reason = "its start was cancelled"
+        environment, reason = None, ""
         try:
             environment = await asyncio.to_thread(merged_environment, spec)
         except (OSError, ValueError) as error:
-            reason = str(error)
-        else:
-            if effect.worker in self._preparing:
-                self._preparing.discard(effect.worker)
-                self._send_start(effect, spec, environment, fd)
-                return
+            reason = reason_of(error)
+        still_wanted = effect.worker in self._preparing  # else it was told already why it does not start
+        self._preparing.discard(effect.worker)
+        if environment is not None and still_wanted:
+            self._send_start(effect, spec, environment, fd)
+            return
         os.close(fd)
-        if effect.worker in self._preparing:
-            self._preparing.discard(effect.worker)
+        if still_wanted:
             self._not_started(effect.worker, reason)
 
     def _send_start(self, effect: StartWorker, spec: ModelSpec, environment: dict[str, str], fd: int) -> None:
@@ -134,7 +125,7 @@ class Workers:
             "do": "start",
             "worker": effect.worker,
             "model": effect.model,
-            "spec": {**msgspec.to_builtins(spec), "env": environment},
+            "spec": as_told(spec, environment),
             "devices": effect.devices,
             "memo": effect.memo,
         }
@@ -167,6 +158,13 @@ class Workers:
         self._unmeasured.discard(worker)
         if not self._unmeasured:
             self._all_measured.set()
+
+    def _add(self, channel: Channel) -> None:
+        before = self.channels.get(channel.worker)
+        if before is not None:
+            before.close()
+        self.channels[channel.worker] = channel
+        self.none_left.clear()
 
     def _forget(self, worker: str) -> None:
         self.measured.pop(worker, None)
