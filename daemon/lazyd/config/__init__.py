@@ -1,9 +1,16 @@
 """TOML files -> an accepted `lazyd.core.spec.Config`, or every problem with file, key and remedy.
 
-Imported by the manager (and by ``lazyctl config check``); imports `lazyd.core.spec`, `lazyd.places`
-and `lazyd.durable` alone of the rest. `keys` is the table that says which keys there are; `loading` is what a caller
-wants; `accepted` is the quick form in the state directory. What only the files themselves
-need (tomllib, the table of keys) is imported when they are really read.
+Imported by the manager (and by ``lazyctl config check``); of the rest it imports `lazyd.core.spec`,
+`lazyd.places` and `lazyd.durable` alone.
+
+- `loading` is what a caller wants: at a start, at a reload, for a check. `changes`: what a reload changed.
+- `files` are read and laid over each other by `sources` (`lines` finds a key again), and checked by
+  `checking`, `aliases`, `names` and `reachable`.
+- `keys` is the table of keys, `kinds` and `compounds` are what values they take, `quantities` how durations
+  and sizes are written. `problems` and `given` put into words what is wrong.
+- `accepted` is the quick form in the state directory; `shown` and `reference` are for people.
+
+What only the files themselves need (tomllib, the table of keys) is imported when they are really read.
 """
 
 from .changes import Changes, diff, differ

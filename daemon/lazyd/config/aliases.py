@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from .kinds import described
+from .given import described
 from .names import split_key
 from .problems import Fault, Report, Wrong, nearest, quoted
 

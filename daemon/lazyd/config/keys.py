@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from . import kinds
+from . import compounds, kinds
 from .kinds import Kind
 
 
@@ -140,7 +140,7 @@ MODEL = (
         "load_timeout_s",
         example='"30s"',
     ),
-    Key("device", "Where it may be loaded.", kinds.Device(), default='"auto"'),
+    Key("device", "Where it may be loaded.", compounds.Device(), default='"auto"'),
     Key(
         "memory",
         "The most it is expected to need, until it has been measured. Without a file or a measure: 256MiB.",
@@ -173,13 +173,13 @@ MODEL = (
     Key(
         "idempotent",
         "Methods that may be repeated when the connection was lost in the middle.",
-        kinds.Strings(),
+        compounds.Strings(),
         default="[]",
     ),
     Key(
         "env",
         "Variables of its process. Never shown again.",
-        kinds.Environment(),
+        compounds.Environment(),
         example='{OMP_NUM_THREADS = "2"}',
     ),
     Key(
@@ -197,10 +197,10 @@ MODEL = (
     Key(
         "python_path",
         "Directories put first on sys.path.",
-        kinds.Strings(kinds.Path(), "list of paths"),
+        compounds.Strings(kinds.Path(), "list of paths"),
         example='["/opt/autoquant"]',
     ),
-    Key("options", "Passed to the runtime, which knows their names.", kinds.Options(), example="{n_ctx = 4096}"),
+    Key("options", "Passed to the runtime, which knows their names.", compounds.Options(), example="{n_ctx = 4096}"),
     Key("uses", "Models that this one calls: admitted together or not at all.", default="[]"),
     Key("warmup", "Calls that are made before it serves.", example='{mode = "sync", calls = 2}'),
     Key("prewarm", "When to load it before it is asked for.", example='{when = "learned"}'),
@@ -210,9 +210,4 @@ MODEL = (
     Key("park", "How a service gives back its device memory.", example='{http = {method = "POST", path = "/free"}}'),
 )
 
-TABLES = {
-    "daemon": "The daemon itself.",
-    "budget": "What models may use.",
-    "models": 'One table a model: [models.NAME] or [models."NAME:VERSION"].',
-    "aliases": "Other names of models.",
-}
+TABLES = ("daemon", "budget", "models", "aliases")

@@ -1,0 +1,128 @@
+"""The kinds of values that hold others: lists and tables (see `kinds`)."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from .given import described, kind_of, string, table
+from .kinds import NOT_YET, Kind, Plain
+from .problems import Fault, KeyPath, Wrong, choose, quoted
+
+MAX_DEPTH = 32
+"""Of tables and arrays inside `options`."""
+MASK = "***"
+
+_GPU = re.compile(r"gpu(0|[1-9]\d{0,2})", re.ASCII)
+
+
+@dataclass(frozen=True)
+class Strings:
+    """A list of strings; each is read as `item` says."""
+
+    item: Kind | None = None
+    words: str = "list of strings"
+
+    def read(self, value: object, base: str) -> tuple[str, ...]:
+        if not isinstance(value, list | tuple):
+            raise Wrong(Fault(f"expected a list, not {described(value)}", "put it in brackets"))
+        faults: list[Fault] = []
+        read: list[str] = []
+        for number, item in enumerate(value, 1):
+            try:
+                read.append(self.item.read(item, base) if self.item else string(item, "a string", '"run"'))
+            except Wrong as wrong:
+                faults += [Fault(f"item {number}: {fault.what}", fault.remedy) for fault in wrong.faults]
+        if faults:
+            raise Wrong(*faults)
+        return tuple(read)
+
+    def show(self, value: tuple[str, ...]) -> object:
+        return list(value)
+
+
+@dataclass(frozen=True)
+class Device:
+    """Held as a tuple in order of preference; empty: any."""
+
+    words: str = "auto | ram"
+
+    def read(self, value: object, base: str) -> tuple[str, ...]:
+        names = Strings().read([value] if isinstance(value, str) else value, base)
+        faults = [fault for name in names if (fault := self._fault(name, alone=len(names) == 1))]
+        if not names:
+            faults = [Fault("an empty list of devices", 'write "auto" or "ram"')]
+        if faults:
+            raise Wrong(*faults)
+        return () if names == ("auto",) else names
+
+    def show(self, value: tuple[str, ...]) -> object:
+        return list(value) if len(value) > 1 else value[0] if value else "auto"
+
+    def _fault(self, name: str, alone: bool) -> Fault | None:
+        if _GPU.fullmatch(name):
+            return Fault(f"device {quoted(name)} {NOT_YET}", 'built: "auto", "ram"')
+        if name == "ram" or (name == "auto" and alone):
+            return None
+        if name == "auto":
+            return Fault('"auto" beside other devices', "write it alone")
+        return Fault(f"device {quoted(name)} is not known", choose(name, ("auto", "ram")))
+
+
+@dataclass(frozen=True)
+class Environment:
+    """Variables of a process. Values are secrets: no message repeats one."""
+
+    words: str = "table of strings"
+
+    def read(self, value: object, _base: str) -> dict[str, str]:
+        given = table(value, '{OMP_NUM_THREADS = "2"}')
+        faults: list[Fault] = []
+        for name, text in given.items():
+            if not name or "=" in name or "\0" in name:
+                faults.append(Fault("not a name of a variable", "a name is not empty and has no =", (name,)))
+            elif not isinstance(text, str):
+                faults.append(Fault(f"expected a string, not {kind_of(text)}", "put the value in quotes", (name,)))
+            elif "\0" in text:
+                faults.append(Fault("the value holds a NUL character", "leave it out", (name,)))
+        if faults:
+            raise Wrong(*faults)
+        return {name: str(text) for name, text in given.items()}
+
+    def show(self, value: dict[str, str]) -> object:
+        return dict.fromkeys(value, MASK)
+
+
+@dataclass(frozen=True)
+class Options(Plain):
+    """Anything that JSON can carry: it travels to the worker as JSON."""
+
+    words: str = "table"
+
+    def read(self, value: object, _base: str) -> dict[str, Any]:
+        given = table(value, "{n_ctx = 4096}")
+        faults: list[Fault] = []
+        _check_json(given, (), faults)
+        if faults:
+            raise Wrong(*faults)
+        return dict(given)
+
+
+def _check_json(value: object, below: KeyPath, faults: list[Fault]) -> None:
+    if len(below) > MAX_DEPTH:
+        faults.append(Fault(f"nested more than {MAX_DEPTH} deep", "flatten it", below[:1]))
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            _check_json(item, (*below, key), faults)
+    elif isinstance(value, list):
+        for number, item in enumerate(value):
+            _check_json(item, (*below, str(number)), faults)
+    elif isinstance(value, float):
+        if value != value or value in (float("inf"), float("-inf")):
+            faults.append(Fault(f"{value} cannot be passed on", "write a finite number", below))
+    elif isinstance(value, int):
+        if not -(2**63) <= value < 2**63:
+            faults.append(Fault("a number of more than 64 bits cannot be passed on", "write it as a string", below))
+    elif not isinstance(value, str | None):
+        faults.append(Fault("a date or time cannot be passed on", "write it as a string", below))
