@@ -19,8 +19,8 @@ from lazyd.varlink.call import Call
 
 log = logging.getLogger("lazyd.events")
 
-QUEUE = 1000
-"""Events that wait for one slow reader."""
+QUEUE_EVENTS = 1000
+"""So many wait for one slow reader."""
 
 
 class Happened(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -58,7 +58,7 @@ class Journal:
     ) -> None:
         self._seq += 1
         about = " ".join(part for part in (model or device, kind) if part)
-        log.info("%s: %s" if reason else "%s%s", about, reason or "")
+        log.info("%s", f"{about}: {reason}" if reason else about)
         if self._readers:
             happened = Happened(self._seq, time.time(), kind, data or {}, model, device, reason)
             for reader in list(self._readers):
@@ -82,7 +82,7 @@ class Reader:
         call.on_writable = self._flush
 
     def push(self, happened: Happened) -> None:
-        if len(self._queue) >= QUEUE:
+        if len(self._queue) >= QUEUE_EVENTS:
             self._queue.popleft()
             self._dropped += 1
         self._queue.append(happened)

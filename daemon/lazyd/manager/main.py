@@ -92,6 +92,7 @@ def _serve(options: argparse.Namespace) -> int:
 
 def _run(given: Beginnings) -> int:
     import asyncio
+    import logging
 
     from .server import Server
 
@@ -101,8 +102,7 @@ def _run(given: Beginnings) -> int:
     loop = asyncio.new_event_loop()
     asyncio.set_event_loop(loop)
     status = loop.run_until_complete(day())
-    sys.stdout.flush()
-    sys.stderr.flush()
+    logging.shutdown()
     os._exit(status)  # at once: a thread that waits for a dead disk must not hold the manager
 
 

@@ -66,7 +66,7 @@ def test_what_a_slow_reader_cannot_take_waits(followed: Journal, follower: Follo
 def test_a_reader_that_is_too_slow_is_told_how_much_it_has_missed(
     followed: Journal, follower: Follower, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(journal, "QUEUE", 3)
+    monkeypatch.setattr(journal, "QUEUE_EVENTS", 3)
     follower.writable = False
     for n in range(10):
         followed.add(str(n))
