@@ -122,6 +122,23 @@ def test_an_exception_fails_the_call_and_not_the_model(client: Client) -> None:
     assert client.call("echo") == []
 
 
+def test_an_exception_that_cannot_be_shown_fails_the_call_and_not_the_model(client: Client) -> None:
+    with pytest.raises(CallError) as caught:
+        client.call("fail_without_words")
+    assert caught.value.parameters["reason"] == "Wordless: (it cannot be shown: RuntimeError)"
+    assert client.call("echo") == []
+
+
+def test_what_an_exception_says_is_text_of_moderate_length(client: Client) -> None:
+    with pytest.raises(CallError) as caught:
+        client.call("fail_with", "half a character: \udcff")
+    assert caught.value.parameters["reason"] == "ValueError: half a character: \\udcff"
+    with pytest.raises(CallError) as caught:
+        client.call("fail_with", "x", 20_000_000)
+    assert len(caught.value.parameters["reason"]) < 5000
+    assert client.call("echo") == []
+
+
 def test_what_cannot_be_sent_is_said_so(client: Client) -> None:
     with pytest.raises(CallError) as caught:
         client.call("unsendable")

@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
-from lazyd.errors import CallFailed, ExpectedMore, LazydError
+from lazyd.errors import CallFailed, ExpectedMore, LazydError, NotSendable
 
 from .peer import Peer
 
@@ -67,7 +67,11 @@ class Call:
         return not self._connection.clogged
 
     def reply(self, parameters: Any = None, *, continues: bool = False) -> None:
-        """Sends a reply; without `continues` it is the last. After the end nothing is sent."""
+        """Sends a reply; without `continues` it is the last. After the end nothing is sent.
+
+        Raises:
+            NotSendable: it is no JSON; the call goes on and can still be told so.
+        """
         if self.ended:
             return
         if continues:
@@ -76,7 +80,11 @@ class Call:
             self._connection.send_reply(self, parameters, continues=True)
             return
         self.ended = True
-        self._connection.send_reply(self, parameters, continues=False)
+        try:
+            self._connection.send_reply(self, parameters, continues=False)
+        except NotSendable:
+            self.ended = False
+            raise
 
     def fail(self, name: str, parameters: Any = None) -> None:
         """Ends the call with an error of this full varlink name."""

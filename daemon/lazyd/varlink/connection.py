@@ -13,7 +13,7 @@ from typing import Any, cast
 
 import msgspec
 
-from lazyd.errors import ExpectedMore, InvalidParameter, LazydError, PermissionDenied
+from lazyd.errors import ExpectedMore, InvalidParameter, LazydError, NotSendable, PermissionDenied
 
 from .call import Call
 from .parameters import invalid
@@ -33,6 +33,8 @@ _NULL = b"null"
 _BEGIN = b'{"parameters":'
 _CONTINUES = b',"continues":true}\0'
 _END = b"}\0"
+_UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""What the decoder raises for bytes that are no JSON, no UTF-8, or nested too deeply."""
 
 
 class Message(msgspec.Struct):
@@ -151,7 +153,7 @@ class Connection(asyncio.Protocol):
             return
         try:
             message = _decode(data)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except _UNREADABLE as error:
             self._misread(data, error)
             return
         self._call = call = Call(self, message.method, message.more, message.oneway)
@@ -161,6 +163,8 @@ class Connection(asyncio.Protocol):
             call.fail_with(error)
         except msgspec.ValidationError as error:
             call.fail_with(invalid(error))
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:  # the parameters are decoded last
+            self._refuse(f"not JSON: {error}")
         except Exception as error:
             call.fail_inside(error)
 
@@ -185,7 +189,7 @@ class Connection(asyncio.Protocol):
         if isinstance(error, msgspec.ValidationError):
             try:
                 msgspec.json.decode(data)  # the decoder of messages may have stopped before the end
-            except (msgspec.DecodeError, UnicodeDecodeError) as not_json:
+            except _UNREADABLE as not_json:
                 error = not_json
             else:
                 wrong = invalid(error)
@@ -198,7 +202,10 @@ class Connection(asyncio.Protocol):
     def send_reply(self, call: Call, parameters: Any, *, continues: bool) -> None:
         if self._transport is not None and not call.oneway:
             message = bytearray(_BEGIN)
-            _encode_into({} if parameters is None else parameters, message, -1)  # at the end: no copy of 3 MB
+            try:
+                _encode_into({} if parameters is None else parameters, message, -1)  # at the end: no copy of 3 MB
+            except (UnicodeEncodeError, RecursionError) as error:  # what a model answers may be text of half characters
+                raise NotSendable(reason=str(error)) from None
             message += _CONTINUES if continues else _END
             self._transport.write(message)
         if not continues:

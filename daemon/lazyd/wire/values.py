@@ -78,7 +78,7 @@ def unpack(value: Any, buffers: Sequence[Buffer]) -> Any:
     def take(reference: Any) -> Buffer:
         return _buffer(reference, buffers)
 
-    return _raise(value, take)
+    return _lift(value, take)
 
 
 def to_json(value: Any) -> Any:
@@ -88,7 +88,7 @@ def to_json(value: Any) -> Any:
 
 def from_json(value: Any) -> Any:
     """The value that `to_json` was given. Raises `BadFrame`."""
-    return _raise(value, _from_base64)
+    return _lift(value, _from_base64)
 
 
 def to_buffers(value: Any) -> tuple[Any, list[Buffer]]:
@@ -169,7 +169,7 @@ def _lower_array(numpy: Any, array: Any, place: Callable[[Buffer], Any]) -> dict
     return {"$array": place(data), "dtype": array.dtype.str, "shape": shape}
 
 
-def _raise(value: Any, take: Callable[[Any], Buffer]) -> Any:
+def _lift(value: Any, take: Callable[[Any], Buffer]) -> Any:
     def lift(value: Any) -> Any:
         if type(value) is list:
             return [lift(item) for item in value]
@@ -212,7 +212,7 @@ def _array(data: Buffer, dtype: Any, shape: Any) -> Any:
         kind = numpy.dtype(dtype)
     except (TypeError, ValueError):
         raise BadFrame(reason=f"{dtype!r} is not the type of an array") from None
-    if kind.kind not in _KINDS or math.prod(shape) * kind.itemsize != len(data):
+    if kind.kind not in _KINDS or not kind.itemsize or math.prod(shape) * kind.itemsize != len(data):
         raise BadFrame(reason=f"{len(data)} bytes are not an array {shape} of {dtype}")
     if not len(data):
         return numpy.empty(shape, kind)

@@ -16,7 +16,7 @@ from ..runtimes import Cancellation
 from ..wire import values
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from ..wire.values import Buffer
     from .connection import Connection
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from .records import Lease
 
 MAX_TRACEBACK = 16 * 1024
+MAX_REASON = 4 * 1024
 
 
 class Call:
@@ -107,7 +108,8 @@ def error_header(error: LazydError, number: int | None = None) -> dict[str, Any]
 
 def one_line(error: BaseException) -> str:
     """What an exception says, with its kind unless the message alone is meant for people."""
-    text = " ".join(str(error).split())
+    text = " ".join(_said(lambda: str(error)).split())
+    text = text if len(text) <= MAX_REASON else f"{text[:MAX_REASON]}…"
     if isinstance(error, (NotSendable, ProtocolError)):
         return text
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
@@ -115,5 +117,14 @@ def one_line(error: BaseException) -> str:
 
 def traceback_of(error: BaseException) -> str:
     """Its traceback, the newest part of it if it is long."""
-    text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+    text = _said(lambda: "".join(traceback.format_exception(type(error), error, error.__traceback__)))
     return text if len(text) <= MAX_TRACEBACK else f"…{text[-MAX_TRACEBACK:]}"
+
+
+def _said(say: Callable[[], str]) -> str:
+    """What an exception says of itself, as text that can be sent. It is the user's code, and may fail in its turn."""
+    try:
+        text = say()
+    except BaseException as failed:
+        text = f"(it cannot be shown: {type(failed).__name__})"
+    return text.encode("utf-8", "backslashreplace").decode()

@@ -10,6 +10,13 @@ import threading
 import time
 
 
+class Wordless(Exception):
+    """Cannot even say what it is."""
+
+    def __str__(self):
+        raise RuntimeError("no words")
+
+
 class Thing:
     """Answers in many ways."""
 
@@ -32,6 +39,12 @@ class Thing:
 
     def fail(self):
         raise KeyError("what was asked for")
+
+    def fail_with(self, text, times=1):
+        raise ValueError(text * times)
+
+    def fail_without_words(self):
+        raise Wordless
 
     def count(self, n, pause=0.0):
         for i in range(n):

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from lazyd.errors import NotSendable
 from lazyd.varlink.connection import MAX_MESSAGE_BYTES
 from lazyd.wire.varlink import MAX_MESSAGE_BYTES as THE_CLIENTS
 
@@ -128,6 +129,17 @@ async def test_a_bug_in_a_handler_is_answered_and_harms_nothing(client: Client) 
     assert "parameters" in await client.call(f"{SERVICE}.GetInfo")
 
 
+async def test_a_reply_that_is_no_json_can_still_be_made_an_error(server: Server, client: Client) -> None:
+    client.send("io.lazyd.Status")
+    await arrived(server)
+    (call,) = server.held
+    with pytest.raises(NotSendable):
+        call.reply({"text": "half a character: \ud800"})
+    call.fail("io.lazyd.CallFailed")
+    assert (await client.receive())["error"] == "io.lazyd.CallFailed"
+    assert "parameters" in await client.call(f"{SERVICE}.GetInfo")
+
+
 async def test_garbage_ends_that_connection_alone(client: Client, other: Client) -> None:
     client.raw(b"GET / HTTP/1.1\r\n\0")
     reply = await client.receive()
@@ -137,7 +149,19 @@ async def test_garbage_ends_that_connection_alone(client: Client, other: Client)
     assert "parameters" in await other.call(f"{SERVICE}.GetInfo")
 
 
-@pytest.mark.parametrize("data", [b"\0", b"\xff\xfe\0", b"[1, 2", b'{"method": \0'])
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"\0",
+        b"\xff\xfe\0",
+        b"[1, 2",
+        b'{"method": \0',
+        b'{"method":"io.lazyd.Get","parameters":{"model":"\xff"}}',
+        b'{"method":"io.lazyd.Get","parameters":{"model":' + b"[" * 100_000 + b"]" * 100_000 + b"}}",
+        b"[" * 100_000,
+    ],
+    ids=lambda data: str(data[:60]),
+)
 async def test_bytes_that_are_not_json_are_refused(client: Client, data: bytes) -> None:
     client.raw(data + b"\0")
     assert (await client.receive())["parameters"]["parameter"] == "message"

@@ -166,7 +166,7 @@ def test_a_value_that_contains_itself_cannot_be_sent() -> None:
 @pytest.mark.parametrize(
     "value",
     [
-        {"$bytes": 1},
+        {"$bytes": 2},
         {"$bytes": -1},
         {"$bytes": True},
         {"$bytes": "AA=="},
@@ -177,6 +177,7 @@ def test_a_value_that_contains_itself_cannot_be_sent() -> None:
         {"$array": 0, "dtype": "i4,f4", "shape": [1]},
         {"$array": 0, "dtype": "nonsense", "shape": [1]},
         {"$array": 0, "dtype": 4, "shape": [2]},
+        {"$array": 1, "dtype": "S0", "shape": [5]},
         {"$array": 0},
         {"$float": "1"},
         {"$float": []},
@@ -186,7 +187,7 @@ def test_a_value_that_contains_itself_cannot_be_sent() -> None:
 )
 def test_malformed_values_are_refused(value: Any) -> None:
     with pytest.raises(BadFrame):
-        unpack(value, [bytearray(8)])
+        unpack(value, [bytearray(8), bytearray()])
 
 
 @pytest.mark.parametrize("text", ["x", 5, None, "é"], ids=repr)
