@@ -89,7 +89,7 @@ class Session:
         return reply
 
     def get(
-        self, model: str, timeout: float | None, hold_s: float | None, parent: str | None, lease: str | None
+        self, model: str, timeout: float | None, *, hold_s: float | None, parent: str | None, lease: str | None
     ) -> Steps[replies.Grant]:
         parameters = {"model": model, "holdSec": hold_s, "parent": parent or parent_lease(), "lease": lease}
         reply = yield from self.requests.ask(Request("Get", parameters, timeout_s=timeout))
@@ -104,7 +104,7 @@ class Session:
                 raise
 
     def unload(
-        self, models: Sequence[str], everything: bool, idle: bool, force: bool, timeout: float | None
+        self, models: Sequence[str], timeout: float | None, *, everything: bool, idle: bool, force: bool
     ) -> Steps[list[str]]:
         parameters = {
             "models": list(models) or None,
@@ -116,7 +116,7 @@ class Session:
         return list(reply["unloaded"])
 
     def warm(
-        self, models: Sequence[str], tier: str | None, wait: bool, timeout: float | None
+        self, models: Sequence[str], timeout: float | None, *, tier: str | None, wait: bool
     ) -> Steps[list[replies.ModelStatus]]:
         parameters = {"models": list(models), "tier": tier, "wait": wait or None}
         reply = yield from self.requests.ask(Request("Warm", parameters, timeout_s=timeout))

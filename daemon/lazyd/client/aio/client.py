@@ -192,7 +192,7 @@ class AsyncClient:
         Calls do this themselves; it is for those who speak to the worker in their own way, and for
         holding a model loaded for `hold_s` seconds.
         """
-        return await self._driver.run(self._session.get(model, timeout, hold_s, parent, lease))
+        return await self._driver.run(self._session.get(model, timeout, hold_s=hold_s, parent=parent, lease=lease))
 
     async def release(self, lease: str) -> None:
         """Gives a lease back. Raises `WorkerDied` if its worker did, up to 60 s later."""
@@ -207,13 +207,13 @@ class AsyncClient:
         timeout: float | None = None,
     ) -> list[str]:
         """Frees models; returns those that were loaded. Raises `Busy`."""
-        return await self._driver.run(self._session.unload(models, all, idle, force, timeout))
+        return await self._driver.run(self._session.unload(models, timeout, everything=all, idle=idle, force=force))
 
     async def warm(
         self, *models: str, tier: str | None = None, wait: bool = False, timeout: float | None = None
     ) -> list[replies.ModelStatus]:
         """Brings models into memory in the background: ``"ram"`` or, by default, their ``"device"``."""
-        return await self._driver.run(self._session.warm(models, tier, wait, timeout))
+        return await self._driver.run(self._session.warm(models, timeout, tier=tier, wait=wait))
 
     async def pin(self, model: str) -> None:
         """Never evict this model. Loads nothing, outlives restarts."""

@@ -195,7 +195,7 @@ class Client:
         Calls do this themselves; it is for those who speak to the worker in their own way, and for
         holding a model loaded for `hold_s` seconds.
         """
-        return self._driver.run(self._session.get(model, timeout, hold_s, parent, lease))
+        return self._driver.run(self._session.get(model, timeout, hold_s=hold_s, parent=parent, lease=lease))
 
     def release(self, lease: str) -> None:
         """Gives a lease back. Raises `WorkerDied` if its worker did, up to 60 s later."""
@@ -210,13 +210,13 @@ class Client:
         timeout: float | None = None,
     ) -> list[str]:
         """Frees models; returns those that were loaded. Raises `Busy`."""
-        return self._driver.run(self._session.unload(models, all, idle, force, timeout))
+        return self._driver.run(self._session.unload(models, timeout, everything=all, idle=idle, force=force))
 
     def warm(
         self, *models: str, tier: str | None = None, wait: bool = False, timeout: float | None = None
     ) -> list[replies.ModelStatus]:
         """Brings models into memory in the background: ``"ram"`` or, by default, their ``"device"``."""
-        return self._driver.run(self._session.warm(models, tier, wait, timeout))
+        return self._driver.run(self._session.warm(models, timeout, tier=tier, wait=wait))
 
     def pin(self, model: str) -> None:
         """Never evict this model. Loads nothing, outlives restarts."""
