@@ -7,7 +7,7 @@ import random
 import sys
 import time
 
-from .runner import EVENTS_A_SCHEDULE, ScheduleFailed, run_many, run_schedule
+from .runner import EVENTS_A_SCHEDULE, ScheduleFailed, run_many, run_schedule, story
 from .scenario import PROFILES
 
 
@@ -17,12 +17,16 @@ def main() -> int:
     parser.add_argument("--base", type=int, help="base seed of many schedules; drawn if absent")
     parser.add_argument("--events", type=int, help="so many events")
     parser.add_argument("--profile", choices=[profile.name for profile in PROFILES])
+    parser.add_argument("--story", action="store_true", help="tell the last steps of the schedule, and nothing else")
     arguments = parser.parse_args()
     started = time.perf_counter()
     try:
         if arguments.seed is not None:
             world = run_schedule(arguments.seed, arguments.events or EVENTS_A_SCHEDULE, arguments.profile)
             events = world.manager.events
+            if arguments.story:
+                print(story(world))
+                return 0
         else:
             base = arguments.base if arguments.base is not None else random.SystemRandom().getrandbits(32)
             print(f"base seed {base}")

@@ -26,7 +26,9 @@ def must_leave(world: World, worker: ToldWorker, model: str) -> bool:
     told = world.manager.told
     if told.stop_deadline is not None or worker.stopping or not told.is_current(worker, model):
         return True
-    return any(unload.models or unload.force or not told.is_kept(model) for unload in told.unloads_of(worker.key, model))
+    return any(
+        unload.models or unload.force or not told.is_kept(model) for unload in told.unloads_of(worker.key, model)
+    )
 
 
 def kept_is_not_evicted(world: World, effect: Leaving) -> str | None:
@@ -104,7 +106,7 @@ def unloaded_is_free(world: World, effect: effects.Answer) -> str | None:
     arrived = world.control.by_number[effect.request].arrived
     for worker in world.workers.values():
         for known in worker.objects.values():
-            if known.model in effect.outcome.unloaded and known.since < arrived:
-                if known.state != "loading" or worker.ordered_to_stop:
-                    return f"{known.model} is told to be freed, and {worker} still has it"
+            is_meant = known.model in effect.outcome.unloaded and known.since < arrived
+            if is_meant and (known.state != "loading" or worker.ordered_to_stop):
+                return f"{known.model} is told to be freed, and {worker} still has it"
     return None

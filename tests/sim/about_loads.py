@@ -93,18 +93,17 @@ def pins_leave_room(world: World, effect: effects.LoadObject | effects.Answer) -
         if not told.is_kept(model):
             return None
     kept = dict.fromkeys(told.devices, 0)
-    mine: set[str] = set()
+    added: dict[str, int] = {}
     for name, worker in told.workers.items():
-        is_mine = model in worker.objects or getattr(effect, "worker", None) == name
-        if (is_mine or any(told.is_kept(m) for m in worker.objects)) and name in world.workers and not worker.stopping:
-            for device, n in world.workers[name].booked.items():
-                kept[device] += n
-                if is_mine:
-                    mine.add(device)
-    for device in sorted(mine):
+        booked = world.workers[name].booked if name in world.workers and not worker.stopping else {}
+        if any(told.is_kept(other) for other in worker.objects if other != model):
+            kept = {device: n + booked.get(device, 0) for device, n in kept.items()}
+        elif model in worker.objects or getattr(effect, "worker", None) == name:
+            added = booked
+    for device, n in added.items():
         most = int(budget(world, device) * told.config.settings.max_pinned)
-        if kept[device] > most:
-            return f"with {model} pins and residents hold {kept[device]} of {device}, and may hold {most}"
+        if kept[device] + n > most:
+            return f"with {model} pins and residents hold {kept[device] + n} of {device}, and may hold {most}"
     return None
 
 

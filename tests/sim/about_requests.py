@@ -81,7 +81,9 @@ def found_is_kept(world: World, event: events.Event) -> str | None:
             return f"{device} is shown, and the workers found hold {really}"
     if told.hosts_found > 1:
         return None
-    shown = {model.name + (f":{model.version}" if model.version else ""): model.leases for model in view.models(core, 0)}
+    shown = {
+        model.name + (f":{model.version}" if model.version else ""): model.leases for model in view.models(core, 0)
+    }
     for report in event.workers:
         worker = told.workers[report.worker]
         for thing in report.objects:

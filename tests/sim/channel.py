@@ -15,7 +15,7 @@ class Channel:
     While it is not `open` nobody reads: messages that arrive wait in it, as in a socket's buffer.
     """
 
-    __slots__ = ("_arrived", "_clock", "_deliver", "_delay_s", "_generation", "_last", "_pending", "is_open")
+    __slots__ = ("_arrived", "_clock", "_delay_s", "_deliver", "_generation", "_last", "_pending", "is_open")
 
     def __init__(self, clock: Clock, delay_s: Callable[[], float], deliver: Callable[[Any], None]) -> None:
         self._clock = clock

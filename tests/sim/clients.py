@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from .world import World
 
 LINGER_S = 12.0
+GIVES_BACK_TOO_SOON = 0.05
+"""Chance that a lease is given back while a call is still in flight under it."""
 CLAIMS = 0.05
 """Chance that a client asks again for the lease that it was just given, as after a restart."""
 
@@ -41,7 +43,7 @@ class Clients:
 
     def _client(self, number: int) -> Script:
         uid = 1000 + number % 3
-        while self.at_work:
+        while True:
             yield self.rng.expovariate(1.0 / self.profile.think_s) * self.world.quietness()
             if not self.at_work:
                 return
@@ -110,7 +112,11 @@ class Clients:
 
     def _use(self, worker: SimWorker, connection: Connection, uid: int, depth: int) -> Script:
         for _ in range(self.rng.randrange(0 if self.profile.abandon else 1, 4)):
-            how = yield worker.call(connection, self._call_body(connection, uid, depth))
+            call = worker.call(connection, self._call_body(connection, uid, depth))
+            if self.profile.mischief and self.rng.random() < GIVES_BACK_TOO_SOON:
+                self.world.control.tell(events.Release, lease=connection.truth.lease, holder=uid)
+                connection.truth.given_back = True
+            how = yield call
             if how != "done":
                 return how == "revoked" and depth == 0
             if depth == 0:

@@ -7,6 +7,7 @@ any time; its ``finally`` blocks then clean up after it, as a closed socket woul
 from __future__ import annotations
 
 import heapq
+import inspect
 from collections.abc import Callable, Generator
 from typing import Any
 
@@ -84,7 +85,7 @@ class Process:
         if self.over:
             return
         self.over = True
-        if self._script.gi_running:
+        if inspect.getgeneratorstate(self._script) == inspect.GEN_RUNNING:
             self._clock.after(0.0, self._script.close)
         else:
             self._script.close()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lazyd.core import effects, events
-from lazyd.worker.admission import Object
+from lazyd.worker.records import Object
 
 from .channel import Channel
 from .worker import SimWorker

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 FOREVER = float("inf")
 MOST_TICKS_AT_ONCE = 50
-KEPT_STEPS = 600
+KEPT_STEPS = 60
 """So many steps are shown when a schedule fails."""
 
 
@@ -198,7 +198,12 @@ class SimManager:
         self.connection += 1
         host.outbox.cut(0)
         host.lose(host.inbox.cut(self.world.rng.randrange(len(host.inbox) + 1)))
-        self.world.clock.after(self.world.rng.uniform(0.01, 0.3), self.find_host, self.epoch)
+        self.world.clock.after(self.world.delay(), self._host_away, self.connection)
+
+    def _host_away(self, connection: int) -> None:
+        if connection == self.connection:
+            self.tell(events.HostAway())
+            self.world.clock.after(self.world.rng.uniform(0.0, 0.3), self.find_host, self.epoch)
 
     def lose_host(self) -> None:
         """The host has died. A manager that knew it hears of it a moment later, and finds a new one after that."""
@@ -211,6 +216,7 @@ class SimManager:
     def _host_lost(self, epoch: int) -> None:
         if epoch != self.epoch:
             return
+        self.tell(events.HostAway())
         self.tell(events.HostLost())
         self.world.clock.after(self.world.rng.uniform(0.05, 1.5), self.find_host, epoch)
 

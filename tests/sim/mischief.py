@@ -5,15 +5,17 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from lazyd.core import events
 from lazyd.core.spec import MIB, Config
-from msgspec.structs import replace
 
 from .clock import Script
 from .scenario import draw_settings
 
 if TYPE_CHECKING:
     from .world import World
+
 
 class Mischief:
     """One process that does something bad every now and then."""

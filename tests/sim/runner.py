@@ -17,7 +17,7 @@ from .truth import Violation
 from .world import World
 
 EVENTS_A_SCHEDULE = 500
-SHOWN_STEPS = 600
+SHOWN_STEPS = 40
 LONGEST_SCHEDULE_S = 5.0
 
 
@@ -58,7 +58,7 @@ def run_schedule(seed: int, events: int = EVENTS_A_SCHEDULE, profile: str | None
         with time_limit(LONGEST_SCHEDULE_S + events / 1000):
             world.run(events)
     except Violation as violation:
-        raise ScheduleFailed(seed, events, violation, story(world, chosen)) from violation
+        raise ScheduleFailed(seed, events, violation, story(world)) from violation
     return world
 
 
@@ -98,9 +98,9 @@ def run_many(base: int, events: int, profile: str | None = None, each: int = EVE
     return total
 
 
-def story(world: World, profile: Profile) -> str:
+def story(world: World) -> str:
     """The last steps, each event with its effects, and what the core thinks."""
-    lines = [f"profile {profile.name}, {world.manager.events} events, {world.clock.now:.4f} s"]
+    lines = [f"profile {world.scenario.profile.name}, {world.manager.events} events, {world.clock.now:.4f} s"]
     for when, event, done in list(world.manager.steps)[-SHOWN_STEPS:]:
         lines.append(f"{when:11.4f}  {tell(event)}")
         lines += [f"{'':>15}-> {tell(effect)}" for effect in done]

@@ -57,8 +57,8 @@ class Profile:
     family: bool = False
     stops: float = 0.0
     """Chance that the schedule ends with `Stop`."""
-    rivals: bool = False
-    """Few models that never fit together, all in constant use: for the bound on waiting."""
+    rivals: int = 0
+    """If set, all models want one device, on which so many fit at once, and all are in constant use."""
 
     @property
     def keeps(self) -> bool:
@@ -85,16 +85,29 @@ PROFILES: tuple[Profile, ...] = (
     Profile(
         "rivals",
         weight=2,
-        clients=(5, 8),
-        think_s=0.15,
-        call_s=0.4,
+        clients=(9, 14),
+        think_s=0.06,
+        call_s=1.2,
         load_s=(0.1, 0.5),
         release_s=0.2,
         deadline=0.2,
         impatient=0.0,
         abandon=0.0,
         linger=0.0,
-        rivals=True,
+        rivals=1,
+    ),
+    Profile(
+        "chains",
+        clients=(5, 9),
+        think_s=0.3,
+        call_s=0.5,
+        load_s=(0.1, 0.5),
+        release_s=0.2,
+        deadline=0.2,
+        impatient=0.05,
+        nested=0.5,
+        linger=0.0,
+        rivals=2,
     ),
     Profile("residents", residents=2, hold=0.1, mischief_every_s=4.0, mischief=LOOKING_AWAY),
     Profile("family", family=True, nested=0.1, mischief_every_s=4.0, mischief=LOOKING_AWAY),
@@ -238,11 +251,9 @@ def _family(rng: random.Random) -> ModelSpec:
 
 def draw_specs(rng: random.Random, profile: Profile, gpus: list[str]) -> list[ModelSpec]:
     if profile.rivals:
-        size = 120 * MIB
-        return [
-            replace(_spec(rng, f"rival-{i}", Tier.ON_DEMAND, gpus, profile), device=(gpus[0],), memory_bytes=size)
-            for i in range(rng.randrange(2, 5))
-        ]
+        wants = {"device": (gpus[0],), "memory_bytes": 170 * MIB // profile.rivals}
+        count = profile.rivals + rng.randrange(1, 4)
+        return [replace(_spec(rng, f"rival-{i}", Tier.ON_DEMAND, gpus, profile), **wants) for i in range(count)]
     specs = [_spec(rng, f"demand-{i}", Tier.ON_DEMAND, gpus, profile) for i in range(rng.randrange(2, 5))]
     specs += [_spec(rng, f"transient-{i}", Tier.TRANSIENT, gpus, profile) for i in range(rng.randrange(0, 3))]
     for i in range(profile.residents):
@@ -278,7 +289,7 @@ def draw(rng: random.Random, profile: Profile) -> Scenario:
     models = {spec.key: spec for spec in specs}
     names = [spec.key for spec in specs if not spec.is_family]
     aliases = {"reader": names[0]}
-    asked = [*names, "reader"]
+    asked = [name for name in names if models[name].tier is not Tier.RESIDENT or rng.random() < 0.5] + ["reader"]
     if not profile.rivals:
         asked += [spec.name for spec in specs if spec.version] + ["unheard-of"]
     if profile.family:

@@ -124,9 +124,10 @@ class Told:
         """An object of this model is ready, and nothing was ordered to the contrary."""
         for worker in self.workers.values():
             thing = worker.objects.get(key)
-            if thing is not None and thing.stage is Stage.READY and thing.drain is None and not worker.stopping:
-                if self.is_current(worker, key):
-                    return True
+            if thing is None or thing.stage is not Stage.READY or thing.drain is not None or worker.stopping:
+                continue
+            if self.is_current(worker, key):
+                return True
         return False
 
     # Events, before the core handles them.
@@ -204,6 +205,9 @@ class Told:
         self.failures.clear()
         self.pinned = dict.fromkeys(sorted(event.pins), True)
         self.pinned.update((spec.key, True) for spec in event.config.models.values() if spec.pin)
+
+    def _hear_hostaway(self, _: events.HostAway) -> None:
+        self.has_host = False
 
     def _hear_hostlost(self, _: events.HostLost) -> None:
         self.has_host = False

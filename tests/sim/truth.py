@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lazyd.worker.admission import Lease
+from lazyd.worker.records import Lease
 
 if TYPE_CHECKING:
     from .worker import SimWorker

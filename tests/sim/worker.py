@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from lazyd.core import effects, events
 from lazyd.core.spec import ModelSpec
-from lazyd.worker.admission import Action, Admission, Drop, Emptied, Lease, Object, Revoke, Tell
+from lazyd.worker.admission import Admission
+from lazyd.worker.records import Action, Drop, Emptied, Lease, Object, Revoke, Tell
 
 from .channel import Channel
 from .clock import Future, Process, Script
@@ -154,7 +155,7 @@ class SimWorker:
             self._act(actions)
 
     def _cancel_calls(self, model: str) -> None:
-        for lease in self.admission.objects[model].leases.values():
+        for lease in list(self.admission.objects[model].leases.values()):
             if lease.connection is not None:
                 self._cancel(lease.connection)
 
@@ -214,7 +215,9 @@ class SimWorker:
         if truth.given_back or not (connection.calls or fresh_or_held) or self.objects[truth.model].state != "ready":
             return
         if not self.world.may_end_calls(self, truth.model):
-            self.world.fail("busy_is_protected", f"{truth.lease} of {truth.model} is busy, fresh or held, and is revoked")
+            self.world.fail(
+                "busy_is_protected", f"{truth.lease} of {truth.model} is busy, fresh or held, and is revoked"
+            )
 
     def _disconnect(self, connection: Connection) -> None:
         """The connection ends, from either side; calls under way are cancelled."""
