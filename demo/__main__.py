@@ -15,7 +15,7 @@ def main() -> int:
     signal.signal(signal.SIGTERM, interrupt)
     signal.signal(signal.SIGHUP, interrupt)
     try:
-        with Stage(CONFIGURATION) as stage:
+        with Stage(CONFIGURATION, columns=screen.WIDTH - len(screen.INDENT)) as stage:
             screen.title(f"lazyd on real models, privately in {stage.root}")
             try:
                 Story(stage).tell()

@@ -10,10 +10,11 @@ import termios
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from subprocess import PIPE
 from typing import IO
 
 from . import screen
-from .stage import COMMANDS, Failed, Stage
+from .stage import Failed, Stage
 
 LIMIT_S = 120.0
 
@@ -27,24 +28,6 @@ class Said:
     total_s: float
 
 
-@contextlib.contextmanager
-def lazyctl(stage: Stage, *words: str) -> Iterator[subprocess.Popen[bytes]]:
-    """The command with its output in pipes; it does not outlive the block."""
-    process = subprocess.Popen(
-        [str(COMMANDS / "lazyctl"), *words],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env=stage.environment,
-    )
-    with process:
-        try:
-            yield process
-        finally:
-            if process.poll() is None:
-                process.kill()
-
-
 def show(stage: Stage, *words: str) -> None:
     """Shows a command and its output. On a terminal the command gets one too, so that it draws as it would there.
 
@@ -56,14 +39,12 @@ def show(stage: Stage, *words: str) -> None:
     try:
         if screen.coloured():
             termios.tcsetwinsize(theirs, (24, screen.WIDTH - len(screen.INDENT)))
-        environment = {**stage.environment, "COLUMNS": str(screen.WIDTH - len(screen.INDENT))}
-        command = [str(COMMANDS / "lazyctl"), *words]
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=theirs, env=environment)
+        process = stage.run("lazyctl", *words, stdout=theirs)
     finally:
         os.close(theirs)
-    with os.fdopen(ours, "rb") as pipe, process:
+    with os.fdopen(ours, "rb") as pipe:
         screen.output(b"".join(pieces(pipe)).decode(errors="replace"))
-    if process.returncode != 0:
+    if process.wait(LIMIT_S) != 0:
         raise Failed(f"lazyctl {' '.join(words)}: exit status {process.returncode}")
 
 
@@ -75,20 +56,20 @@ def stream(stage: Stage, *words: str, at_first: Callable[[], None] = lambda: Non
     """
     screen.command("lazyctl", *words)
     began = time.monotonic()
-    with lazyctl(stage, *words) as process:
-        assert process.stdout is not None
-        first = 0.0
-        text = b""
-        flow = screen.Flow()
-        for piece in pieces(process.stdout):
-            flow.add(piece.decode(errors="replace"))
-            text += piece
-            if not first:
-                first = time.monotonic() - began
-                at_first()
-        flow.end()
-        ended(process, words)
-        total = time.monotonic() - began
+    process = stage.run("lazyctl", *words, stdout=PIPE, stderr=PIPE)
+    assert process.stdout is not None
+    first = 0.0
+    text = b""
+    flow = screen.Flow()
+    for piece in pieces(process.stdout):
+        flow.add(piece.decode(errors="replace"))
+        text += piece
+        if not first:
+            first = time.monotonic() - began
+            at_first()
+    flow.end()
+    ended(process, words)
+    total = time.monotonic() - began
     if not text.strip():
         raise Failed(f"lazyctl {' '.join(words)} printed nothing")
     return Said(text.decode(errors="replace"), first, total)
@@ -103,13 +84,12 @@ def together(stage: Stage, count: int, *words: str) -> tuple[list[str], float]:
     for _ in range(count):
         screen.command("lazyctl", *words, "&")
     began = time.monotonic()
-    with contextlib.ExitStack() as stack:
-        processes = [stack.enter_context(lazyctl(stage, *words)) for _ in range(count)]
-        texts = []
-        for process in processes:
-            assert process.stdout is not None
-            texts.append(process.stdout.read().decode(errors="replace"))
-            ended(process, words)
+    processes = [stage.run("lazyctl", *words, stdout=PIPE, stderr=PIPE) for _ in range(count)]
+    texts = []
+    for process in processes:
+        assert process.stdout is not None
+        texts.append(process.stdout.read().decode(errors="replace"))
+        ended(process, words)
     return texts, time.monotonic() - began
 
 
@@ -126,7 +106,9 @@ def ended(process: subprocess.Popen[bytes], words: tuple[str, ...]) -> None:
     Raises:
         Failed: it did not exit 0.
     """
+    assert process.stdout is not None
     assert process.stderr is not None
-    problems = process.stderr.read().decode(errors="replace").strip()
+    with process.stdout, process.stderr:
+        problems = process.stderr.read().decode(errors="replace").strip()
     if process.wait(LIMIT_S) != 0:
         raise Failed(f"lazyctl {' '.join(words)}: exit status {process.returncode}: {problems}")

@@ -35,7 +35,7 @@ class Stage:
     and leaving the ``with`` block then ends the daemon, its host and its workers.
     """
 
-    def __init__(self, configuration: str) -> None:
+    def __init__(self, configuration: str, columns: int = 80) -> None:
         self.root = Path(tempfile.mkdtemp(prefix="lazyd-"))
         self.config = self.root / "lazyd.toml"
         self.config.write_text(configuration)
@@ -44,9 +44,11 @@ class Stage:
         self.socket = self.runtime_dir / "control.sock"
         self.log = self.root / "lazyd.log"
         self.manager: subprocess.Popen[bytes] | None = None
+        self.commands: list[subprocess.Popen[bytes]] = []
         self.environment = {
             **{name: value for name, value in os.environ.items() if name not in ("NOTIFY_SOCKET", "LISTEN_FDS")},
             "LAZYD_SOCKET": str(self.socket),
+            "COLUMNS": str(columns),
             "PYTHONUNBUFFERED": "1",
         }
 
@@ -56,7 +58,11 @@ class Stage:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        with uninterrupted():
+        with undisturbed():
+            for process in self.commands:
+                if process.poll() is None:
+                    process.kill()
+                    process.wait()
             self.stop()
             shutil.rmtree(self.root, ignore_errors=True)
 
@@ -67,7 +73,7 @@ class Stage:
             Failed: it ended, or gave no answer within `START_LIMIT_S`.
         """
         began = time.monotonic()
-        with self.log.open("ab") as log:
+        with self.log.open("ab") as log, undisturbed():
             self.manager = subprocess.Popen(
                 [
                     str(COMMANDS / "lazyd"),
@@ -87,6 +93,19 @@ class Stage:
                 raise Failed(f"lazyd does not answer after {START_LIMIT_S:.0f} s:\n{self.log_tail()}")
             time.sleep(0.001)
         return time.monotonic() - began
+
+    def run(self, *words: str, stdout: int | None = None, stderr: int | None = None) -> subprocess.Popen[bytes]:
+        """Starts a command of this environment, such as lazyctl; it does not outlive the stage."""
+        with undisturbed():
+            process = subprocess.Popen(
+                [str(COMMANDS / words[0]), *words[1:]],
+                stdin=subprocess.DEVNULL,
+                stdout=stdout,
+                stderr=stderr,
+                env=self.environment,
+            )
+            self.commands.append(process)
+        return process
 
     def wait_until_running(self) -> None:
         """Waits until the manager has found its host and what runs there.
@@ -209,10 +228,21 @@ def is_ours(pid: int, runtime_dir: Path) -> bool:
 
 
 @contextlib.contextmanager
-def uninterrupted() -> Iterator[None]:
-    """Cleaning up is not cut short by a second Ctrl-C."""
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+def undisturbed() -> Iterator[None]:
+    """Ctrl-C and other requests to end wait until the block is over.
+
+    A process that is being started would otherwise run without anybody knowing of it, and a second Ctrl-C
+    would cut the cleaning up short.
+    """
+    asked: list[int] = []
+    before = {
+        number: signal.signal(number, lambda number, _: asked.append(number))
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    }
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    if asked:
+        raise KeyboardInterrupt

@@ -47,13 +47,14 @@ def place_of(text: str) -> str:
     return found[1]
 
 
-def processes_that_know(place: str) -> list[int]:
+def processes_that_know(place: str) -> list[str]:
     """Every process that was started with this directory in its environment or on its command line."""
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
         try:
-            if place.encode() in (folder / "environ").read_bytes() + (folder / "cmdline").read_bytes():
-                found.append(int(folder.name))
+            command = (folder / "cmdline").read_bytes()
+            if place.encode() in (folder / "environ").read_bytes() + command:
+                found.append(f"{folder.name}: {command.replace(bytes(1), b' ').decode(errors='replace')}")
         except OSError:
             continue
     return found
