@@ -46,7 +46,10 @@ class Ram:
             used = _number(os.path.join(directory, names[1]))
             if limit is None or used is None or limit >= _UNLIMITED:
                 continue
-            pages = _table(os.path.join(directory, "memory.stat"))
+            try:
+                pages = _table(os.path.join(directory, "memory.stat"))
+            except OSError:
+                pages = {}  # the cgroup has gone since
             droppable = pages.get(f"{names[2]}active_file", 0) + pages.get(f"{names[2]}inactive_file", 0)
             yield limit, max(used - droppable, 0)
 
@@ -86,13 +89,10 @@ def _number(path: str) -> int | None:
 
 
 def _table(path: str) -> dict[str, int]:
-    """A file of lines ``name: number unit`` or ``name number``; empty if there is none."""
+    """A file of lines ``name: number unit`` or ``name number``. Raises `OSError`."""
     table: dict[str, int] = {}
-    try:
-        with open(path, encoding="ascii") as file:
-            for line in file:
-                name, number = line.split()[:2]
-                table[name.rstrip(":")] = int(number)
-    except FileNotFoundError:
-        pass
+    with open(path, encoding="ascii") as file:
+        for line in file:
+            name, number = line.split()[:2]
+            table[name.rstrip(":")] = int(number)
     return table
