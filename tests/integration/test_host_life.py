@@ -173,6 +173,7 @@ def test_an_order_that_is_not_understood_harms_nothing(host: Host) -> None:
     manager.workers["w"].send({"do": "drain", "model": MODEL})
     manager.workers["w"].send({"do": "grant"})
     assert manager.connect("w", MODEL, "l").call("echo", 1) == [1]
+    assert manager.measure("w") > 0
     assert "an order was not understood: stop (KeyError('worker'))" in host.log()
 
 

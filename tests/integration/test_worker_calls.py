@@ -221,11 +221,11 @@ def test_a_call_that_cannot_be_cancelled_keeps_its_lease_until_it_has_ended(
     gone = manager.connect(worker, MODEL, "gone")
     gone.ask("wait_for", str(fifo))
     channel = manager.workers[worker]
-    channel.expect("busy", lease="gone")
-    gone.close()
-    channel.send({"do": "drain", "model": MODEL, "drain": 1, "finish": False})
-    channel.expect("still_busy", drain=1)
-    fifo.write_text("go")
+    with fifo.open("w") as writer:  # opens when the call reads: it is not waiting any more
+        gone.close()
+        channel.send({"do": "drain", "model": MODEL, "drain": 1, "finish": False})
+        channel.expect("still_busy", drain=1)
+        writer.write("go")
     channel.expect("closed", lease="gone")
     channel.send({"do": "drain", "model": MODEL, "drain": 2, "finish": False})
     channel.expect("drained", drain=2)
