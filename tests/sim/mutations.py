@@ -24,6 +24,7 @@ from lazyd.core import (
     ledger,
     lives,
     pins,
+    plans,
     records,
     refusals,
     reports,
@@ -219,7 +220,7 @@ def one_plan_is_for_ever(w: world.World, plan: records.Plan) -> None:
         ADVANCE(w, plan)
 
 
-ADVANCE, ANSWER, DRAIN, GRANT = room.advance, world.World.answer, lives.drain, leases.grant
+ADVANCE, ANSWER, DRAIN, GRANT = plans.advance, world.World.answer, lives.drain, leases.grant
 IDLE_UNTIL, MAKE_ROOM, MAY_LEAVE, MODELS = rules.idle_until, room.make_room, eviction.may_leave, view.models
 OFFER_PLACES, RELEASE, SERVE, SERVE_ON = configuring.offer_places, leases.release, rules.serve, lives.serve_on
 SET, SETTLE, STOP_WORKER, WANT = alarms.Alarms.set, core.settle, lives.stop_worker, rules.want
@@ -302,7 +303,7 @@ MUTATIONS: tuple[Mutation, ...] = (
         "a plan keeps what it freed",
         ("wait_is_bounded", "everything_is_answered"),
         "rivals",
-        put(room, "advance", one_plan_is_for_ever),
+        put(plans, "advance", one_plan_is_for_ever),
     ),
     Mutation(
         "cycles of waiting are not seen", ("everything_is_answered",), "chains", put(cycles, "refuse_cycles", nothing)
@@ -352,7 +353,7 @@ MUTATIONS: tuple[Mutation, ...] = (
         "pinned models are evicted",
         ("kept_is_not_evicted",),
         "residents",
-        put_all(put(eviction, "may_leave", evicts_what_is_kept), put(room, "still_goes", goes_although_kept)),
+        put_all(put(eviction, "may_leave", evicts_what_is_kept), put(plans, "still_goes", goes_although_kept)),
     ),
     Mutation(
         "pinned models are idle",
@@ -401,7 +402,7 @@ MUTATIONS: tuple[Mutation, ...] = (
         "chains",
         put_all(
             put(leases, "ancestors", ancestors_but_for_self_calls),
-            put(room, "ancestors", ancestors_but_for_self_calls),
+            put(plans, "ancestors", ancestors_but_for_self_calls),
             put(cycles, "ancestors", ancestors_but_for_self_calls),
         ),
     ),

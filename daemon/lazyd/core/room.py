@@ -17,14 +17,13 @@ So a request waits at most `max_wait_s` + waiters ahead x (quantum + longest cal
 
 from __future__ import annotations
 
-from . import cycles, lives, refusals
+from . import cycles, lives, plans, refusals
 from .effects import Predict
 from .eviction import choose_victims, leaving_bytes, quantum_until, units
-from .leases import ancestors
 from .ledger import Booking
 from .lifecycle import State
 from .placement import placements
-from .records import Asked, Instance, Model, Plan, Reason
+from .records import Asked, Model, Plan
 from .world import World
 
 
@@ -45,7 +44,7 @@ class Line:
 def make_room(world: World) -> None:
     """Goes along the line once; called after every event."""
     for plan in list(world.plans.values()):
-        advance(world, plan)
+        plans.advance(world, plan)
     if not world.wanting or not world.host_found or world.stopping:
         return
     line = Line()
@@ -73,7 +72,7 @@ def consider(world: World, model: Model, line: Line) -> None:
     room = [headroom(world, model, booking, line) for booking in choices]
     for booking, free in zip(choices, room, strict=True):
         if world.ledger.fits(booking) and covers(free, booking):
-            drop_plan(world, model)
+            plans.drop(world, model)
             lives.begin(world, model, booking)
             return
     if model.key in world.plans:
@@ -82,7 +81,7 @@ def consider(world: World, model: Model, line: Line) -> None:
         if covers(free, booking):
             line.set_aside(booking)
             return
-    if model.nested and give_way(world, choices):
+    if model.nested and plans.give_way(world, choices):
         consider(world, model, line)
         return
     deficits = [{name: n - free[name] for name, n in b.items()} for b, free in zip(choices, room, strict=True)]
@@ -90,7 +89,7 @@ def consider(world: World, model: Model, line: Line) -> None:
     for finish in (False, True) if overdue else (False,):
         plan = best_plan(world, model, choices, deficits, line, finish=finish)
         if plan is not None:
-            carry_out(world, plan)
+            plans.carry_out(world, plan)
             return
     if overdue and choices:
         line.set_aside(choices[0])
@@ -134,10 +133,10 @@ def best_plan(
     finish: bool,
 ) -> Plan | None:
     """The plan with the fewest victims over all placements; None if there is none."""
-    spared = callers(world, model)
+    spared = plans.callers(world, model)
     best: Plan | None = None
     for booking, deficit in zip(choices, deficits, strict=True):
-        if finish and drains_already(world, booking):
+        if finish and plans.drains_already(world, booking):
             continue
         if not model.nested and not line.first_come.isdisjoint(booking):
             continue
@@ -147,96 +146,6 @@ def best_plan(
             if best is None or len(victims) < len(best.victims):
                 best = Plan(model=model, booking=booking, victims=victims, finish=finish)
     return best
-
-
-def callers(world: World, model: Model) -> set[Instance]:
-    """The instances whose calls wait for a model: they never leave for it."""
-    found = set[Instance]()
-    for waiter in model.waiters:
-        found |= ancestors(world, waiter.parent)
-    return found
-
-
-def drains_already(world: World, booking: Booking) -> bool:
-    """One plan per device may wait for busy models."""
-    return any(
-        plan.finish and not plan.committed and any(name in plan.booking for name in booking)
-        for plan in world.plans.values()
-    )
-
-
-def carry_out(world: World, plan: Plan) -> None:
-    """Asks all victims to drain."""
-    world.plans[plan.model.key] = plan
-    for victim in plan.victims:
-        if victim.state is State.READY:
-            lives.drain(world, victim, Reason.ROOM, finish=plan.finish, plan=plan)
-    advance(world, plan)
-
-
-def advance(world: World, plan: Plan) -> None:
-    """Commits a plan whose victims have all drained; drops one that has lost a victim or its use.
-
-    One whose victims have all gone has done what it could: what they freed is the first's in the
-    line, or a plan and an older waiter would each keep it from the other.
-    """
-    if plan.committed:
-        if all(victim.state is not State.UNLOADING for victim in plan.victims):
-            drop_plan(world, plan.model)
-        return
-    spared = callers(world, plan.model)
-    if not is_wanted(world, plan.model) or not all(still_goes(v, plan) and v not in spared for v in plan.victims):
-        abandon(world, plan)
-    elif all(victim.leaving is None or victim.leaving.drained for victim in plan.victims):
-        plan.committed = True
-        for victim in plan.victims:
-            if victim.state in (State.DRAINING, State.LOADING):
-                victim.model.evictions += 1
-                world.note("evicted", victim.model, f"room for {plan.model.key}", room_for=plan.model.key)
-                lives.unload(world, victim, Reason.ROOM)
-
-
-def still_goes(victim: Instance, plan: Plan) -> bool:
-    """A victim is on its way for this plan, or gone already, or loads for nobody; it was not pinned meanwhile."""
-    if victim.model.kept:
-        return False
-    if victim.state is State.LOADING:
-        return not victim.model.waiters
-    if victim.state is State.DRAINING:
-        return victim.leaving is not None and victim.leaving.plan is plan
-    return victim.state is not State.READY
-
-
-def is_wanted(world: World, model: Model) -> bool:
-    return model.key in world.wanting
-
-
-def drop_plan(world: World, model: Model) -> None:
-    """The plan has served, or is not needed any more."""
-    plan = world.plans.get(model.key)
-    if plan is not None:
-        abandon(world, plan)
-
-
-def abandon(world: World, plan: Plan) -> None:
-    """Ends a plan: those who have drained for it, and have not left, serve again."""
-    world.plans.pop(plan.model.key, None)
-    for victim in plan.victims:
-        if victim.leaving is not None and victim.leaving.plan is plan:
-            lives.resume(world, victim)
-
-
-def give_way(world: World, choices: list[dict[str, int]]) -> bool:
-    """Plans of other requests give way to a nested one: its caller holds what they may wait for."""
-    devices = set[str]().union(*choices)
-    others = [
-        plan
-        for plan in world.plans.values()
-        if not plan.model.nested and not plan.committed and not devices.isdisjoint(plan.booking)
-    ]
-    for plan in others:
-        abandon(world, plan)
-    return bool(others)
 
 
 def look_again(world: World, blocked: list[Model]) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from . import leases, lives, requests, room, unloads
+from . import leases, lives, plans, requests, unloads
 from .answers import Loaded, LoadFailed, ModelNotFound, ShuttingDown
 from .effects import Progress
 from .lifecycle import LOADS, State
@@ -104,7 +104,7 @@ def serve(world: World, model: Model) -> None:
         if instance.leaving.reason is Reason.IDLE:
             lives.resume(world, instance)
         elif model.nested and instance.leaving.plan is not None and not finishes(instance):
-            room.abandon(world, instance.leaving.plan)
+            plans.abandon(world, instance.leaving.plan)
     for waiter in list(model.waiters):
         if instance.state is State.READY or (waiter.parent is not None and finishes(instance)):
             cold_start = waiter.arrived < instance.ready_since

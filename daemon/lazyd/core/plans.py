@@ -1,0 +1,102 @@
+"""Plans: room that is being made for one model.
+
+All victims of a plan are asked to drain. When the last one has, all unload together; if one of
+them turns out to be busy, is pinned, or calls the very model that it was to leave for, all serve
+again. So nothing leaves for a load that then cannot happen. A plan ends with the wish for its
+model, and gives way to a nested request, whose caller may be what it waits for.
+"""
+
+from __future__ import annotations
+
+from . import lives
+from .leases import ancestors
+from .ledger import Booking
+from .lifecycle import State
+from .records import Instance, Model, Plan, Reason
+from .world import World
+
+
+def carry_out(world: World, plan: Plan) -> None:
+    """Asks all victims to drain."""
+    world.plans[plan.model.key] = plan
+    for victim in plan.victims:
+        if victim.state is State.READY:
+            lives.drain(world, victim, Reason.ROOM, finish=plan.finish, plan=plan)
+    advance(world, plan)
+
+
+def advance(world: World, plan: Plan) -> None:
+    """Commits a plan whose victims have all drained; drops one that has lost a victim or its use.
+
+    One whose victims have all gone has done what it could: what they freed is the first's in the
+    line, or a plan and an older waiter would each keep it from the other.
+    """
+    if plan.committed:
+        if all(victim.state is not State.UNLOADING for victim in plan.victims):
+            drop(world, plan.model)
+        return
+    spared = callers(world, plan.model)
+    if plan.model.key not in world.wanting or not all(still_goes(v, plan) and v not in spared for v in plan.victims):
+        abandon(world, plan)
+    elif all(victim.leaving is None or victim.leaving.drained for victim in plan.victims):
+        plan.committed = True
+        for victim in plan.victims:
+            if victim.state in (State.DRAINING, State.LOADING):
+                victim.model.evictions += 1
+                world.note("evicted", victim.model, f"room for {plan.model.key}", room_for=plan.model.key)
+                lives.unload(world, victim, Reason.ROOM)
+
+
+def still_goes(victim: Instance, plan: Plan) -> bool:
+    """A victim is on its way for this plan, or gone already, or loads for nobody; it was not pinned meanwhile."""
+    if victim.model.kept:
+        return False
+    if victim.state is State.LOADING:
+        return not victim.model.waiters
+    if victim.state is State.DRAINING:
+        return victim.leaving is not None and victim.leaving.plan is plan
+    return victim.state is not State.READY
+
+
+def callers(world: World, model: Model) -> set[Instance]:
+    """The instances whose calls wait for a model: they never leave for it."""
+    found = set[Instance]()
+    for waiter in model.waiters:
+        found |= ancestors(world, waiter.parent)
+    return found
+
+
+def drop(world: World, model: Model) -> None:
+    """The plan has served, or is not needed any more."""
+    plan = world.plans.get(model.key)
+    if plan is not None:
+        abandon(world, plan)
+
+
+def abandon(world: World, plan: Plan) -> None:
+    """Ends a plan: those who have drained for it, and have not left, serve again."""
+    world.plans.pop(plan.model.key, None)
+    for victim in plan.victims:
+        if victim.leaving is not None and victim.leaving.plan is plan:
+            lives.resume(world, victim)
+
+
+def give_way(world: World, choices: list[dict[str, int]]) -> bool:
+    """Plans of other requests give way to a nested one: its caller holds what they may wait for."""
+    devices = set[str]().union(*choices)
+    others = [
+        plan
+        for plan in world.plans.values()
+        if not plan.model.nested and not plan.committed and not devices.isdisjoint(plan.booking)
+    ]
+    for plan in others:
+        abandon(world, plan)
+    return bool(others)
+
+
+def drains_already(world: World, booking: Booking) -> bool:
+    """One plan per device may wait for busy models."""
+    return any(
+        plan.finish and not plan.committed and any(name in plan.booking for name in booking)
+        for plan in world.plans.values()
+    )
