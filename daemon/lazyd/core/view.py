@@ -275,11 +275,6 @@ def prediction(core: Core, key: str) -> dict[str, object]:
     return {"bytes": found.bytes_by_kind, "source": found.source} if isinstance(found, Prediction) else {}
 
 
-def in_use(core: Core) -> dict[str, int]:
-    """Calls in flight by model: what a stop or an unload waits for."""
-    return {instance.model.key: instance.in_flight for instance in core.world.instances() if instance.in_flight}
-
-
 def counts(core: Core) -> dict[str, ModelCounts]:
     """Counters of every model that was ever asked for."""
     return {

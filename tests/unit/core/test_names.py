@@ -42,3 +42,9 @@ def test_the_part_that_the_star_matched() -> None:
 
 def test_aliases_that_name_each_other_end() -> None:
     assert names.resolve("a", {}, {"a": "b", "b": "a"}) is None
+
+
+def test_the_nearest_of_many_names_is_found_among_those_that_begin_alike() -> None:
+    many = [f"model-{n}" for n in range(10_000)] + ["gemma", "gimmick"]
+    assert names.nearest("gema", many) == "gemma"
+    assert names.nearest("zzz", many) is None
