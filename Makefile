@@ -5,7 +5,6 @@ SHELL := /bin/bash
 MAKEFLAGS += --no-print-directory
 
 BIN := .venv/bin
-TESTS := $(wildcard tests/unit tests/sim tests/integration tests/systemd)
 
 .PHONY: help setup demo test quick lint types format sim bench clean
 
@@ -20,11 +19,11 @@ demo: setup  ## the story on a real model: load on first use, free when idle, su
 
 test: lint types  ## everything: formatting, lint, types, unit, simulation, integration, systemd
 	@echo "== tests"
-	@$(BIN)/pytest $(TESTS)
+	@$(BIN)/pytest tests/unit tests/sim tests/integration tests/systemd
 
 quick: lint types  ## what one runs while writing: under a minute
 	@echo "== unit tests and a short simulation"
-	@SIM_EVENTS=10000 $(BIN)/pytest -q $(wildcard tests/unit tests/sim)
+	@SIM_EVENTS=10000 $(BIN)/pytest -q tests/unit tests/sim
 
 lint: setup  ## formatting and lint
 	@echo "== formatting and lint"
