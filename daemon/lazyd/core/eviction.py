@@ -74,6 +74,8 @@ def may_leave(world: World, instance: Instance, *, finish: bool) -> bool:
         return not instance.model.waiters  # Nobody waits for this load any more.
     if instance.state is not State.READY or instance.model.waiters or quantum_until(instance) > world.now:
         return False
+    if not finish and instance.ask_again > world.now:
+        return False
     return all(
         lease.protected_until <= world.now or (finish and lease.is_busy and lease.hold_until <= world.now)
         for lease in instance.leases.values()

@@ -120,6 +120,8 @@ class Instance:
     served: bool = False
     """Somebody had a lease on it: a transient model leaves when the last one ends."""
     leaving: Leaving | None = None
+    ask_again: float = 0.0
+    """Its worker has said that it is busy, and is not asked before this time whether it still is."""
 
     @property
     def outdated(self) -> bool:

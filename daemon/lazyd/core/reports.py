@@ -25,6 +25,8 @@ from .lifecycle import LOADS, SERVES, State
 from .records import Asked, Instance, LeaseStage, Leaving, Prediction, Worker
 from .world import World
 
+ASK_AGAIN_S = 0.25
+"""How long a worker that said that it is busy is left in peace."""
 FORGIVEN_DEATHS = 1
 """A worker that dies while it serves is an accident the first time."""
 
@@ -145,10 +147,14 @@ def drained(world: World, event: Drained) -> None:
 
 
 def still_busy(world: World, event: StillBusy) -> None:
-    """It was not idle after all, and serves on; its idle time starts anew."""
+    """It was not idle after all, and serves on; its idle time starts anew.
+
+    The worker may know of a call that the core does not; asking at once would be asked again and again.
+    """
     instance = world.instance(event.worker, event.model)
     if instance is not None and answered(instance, event) is not None:
         instance.last_used = world.now
+        instance.ask_again = world.now + ASK_AGAIN_S
         instance.served = False
         lives.serve_on(world, instance, "still busy")
 

@@ -153,7 +153,7 @@ def look_again(world: World, blocked: list[Model]) -> None:
     moments = [since + model.spec.max_wait_s for model in blocked if (since := model.wanted_since) is not None]
     for instance in world.instances():
         if instance.state is State.READY:
-            moments += (quantum_until(instance), instance.protected_until)
+            moments += (quantum_until(instance), instance.protected_until, instance.ask_again)
             moments += (lease.hold_until for lease in instance.leases.values())
     later = [moment for moment in moments if world.now < moment < float("inf")]
     if later:
