@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import subprocess
 
@@ -210,6 +211,43 @@ def test_a_runtime_directory_that_cannot_be_made_is_one_line(daemon: Daemon) -> 
     assert status == 1
     assert output.count("\n") == 1
     assert "--runtime-dir" in output
+
+
+def test_a_runtime_directory_whose_path_is_too_long_for_sockets_is_one_line(daemon: Daemon) -> None:
+    status, output = refused(daemon, "--runtime-dir", str(daemon.root / ("r" * 80)))
+    assert status == 1
+    assert output.count("\n") == 1
+    assert "too long" in output
+    assert "--runtime-dir" in output
+
+
+def test_a_daemon_whose_socket_was_removed_leaves_its_successors_alone(daemon: Daemon) -> None:
+    daemon.start().close()
+    first = daemon.process
+    assert first is not None
+    os.unlink(daemon.socket)
+    daemon.start("--runtime-dir", str(daemon.root / "other")).close()
+    first.send_signal(signal.SIGTERM)
+    assert first.wait(LIMIT_S) == 0
+    with daemon.client() as client:
+        assert client.call("Health")["live"]
+
+
+def test_without_descriptors_clients_wait_and_the_log_says_so_once(daemon: Daemon) -> None:
+    with daemon.start() as client:
+        assert daemon.process is not None
+        limits = resource.prlimit(daemon.process.pid, resource.RLIMIT_NOFILE)
+        resource.prlimit(daemon.process.pid, resource.RLIMIT_NOFILE, (32, limits[1]))
+        others = [daemon.client() for _ in range(40)]
+        last = daemon.client()
+        last.send("Health")
+        daemon.until(lambda: "open files" in daemon.log_text())
+        assert client.call("Health")["live"]
+        for other in others:
+            other.close()
+        assert last.result()["live"]
+    assert daemon.log_text().count("open files") < 5
+    assert "Traceback" not in daemon.log_text()
 
 
 def test_a_full_disk_is_one_line_and_the_daemon_serves(daemon: Daemon) -> None:

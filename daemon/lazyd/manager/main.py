@@ -70,6 +70,7 @@ def _serve(options: argparse.Namespace) -> int:
     state = places.state_dir(options.state_dir)
     loaded = configuration.load_for_start(options.config, state)
     roles = Roles.of_this_machine()
+    sockets.check_length(runtime)
     sockets.make_directory(runtime)
     lock.acquire(places.lock_file(runtime), replace=options.replace)
     listening, inherited = sockets.control_socket(options.socket, runtime, roles.group)

@@ -15,10 +15,12 @@ from lazyd.core.events import Configure, Stop
 from lazyd.errors import InvalidConfig
 
 from . import signals
+from .descriptors import Shortage
+from .failures import CannotStart
 from .measuring import seen
 from .parts import Beginnings, Parts
 from .signals import Ending
-from .sockets import BACKLOG
+from .sockets import BACKLOG, live_holder
 
 log = logging.getLogger("lazyd")
 
@@ -122,6 +124,7 @@ class Server:
     # Small things.
 
     async def _listen(self) -> None:
+        self._loop.set_exception_handler(Shortage())
         # Python 3.13 would remove the socket at the end, which may be systemd's or already the next manager's.
         keep: dict[str, Any] = {"cleanup_socket": False} if sys.version_info >= (3, 13) else {}
         self._listening = await self._loop.create_unix_server(
@@ -129,9 +132,11 @@ class Server:
         )
 
     def _remove_socket(self) -> None:
-        if not self._given.inherited:
-            with contextlib.suppress(OSError):
-                os.unlink(self._given.listening.getsockname())
+        """Unless it is systemd's, or was removed and another daemon has made its own there."""
+        path = self._given.listening.getsockname()
+        with contextlib.suppress(OSError, CannotStart):
+            if not self._given.inherited and live_holder(path) == os.getpid():
+                os.unlink(path)
 
     def _feed_watchdog(self) -> None:
         """A loop that hangs feeds nothing."""

@@ -16,6 +16,9 @@ from .failures import CannotStart
 _FIRST_INHERITED = 3
 BACKLOG = 1024
 """Clients that may wait to be accepted."""
+MAX_PATH = 107
+"""Bytes of a socket's path that the kernel takes."""
+_A_WORKER = "f" * 32
 
 
 def control_socket(given: str | None, runtime: str, group: int | None) -> tuple[socket.socket, bool]:
@@ -111,6 +114,19 @@ def make_directory(path: str) -> None:
         os.makedirs(path, mode=0o750, exist_ok=True)
     except OSError as error:
         raise CannotStart(f"{path} cannot be made: {error.strerror}; make it, or give --runtime-dir") from None
+
+
+def check_length(runtime: str) -> None:
+    """Checks that workers can have sockets below a runtime directory.
+
+    Raises:
+        CannotStart: its path is too long.
+    """
+    longest = len(os.fsencode(places.data_socket(runtime, _A_WORKER)))
+    if longest > MAX_PATH:
+        raise CannotStart(
+            f"the path {runtime} is {longest - MAX_PATH} bytes too long for sockets in it; give another --runtime-dir"
+        )
 
 
 def live_holder(path: str) -> int | None:
