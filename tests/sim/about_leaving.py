@@ -17,6 +17,7 @@ Leaving = effects.Drain | effects.UnloadObject | effects.StopWorker
 
 UNPRESENTED_S = 30.0
 """A lease that nobody presents ends after this time."""
+IN_ONE_BREATH_S = 0.1
 A_MOMENT_S = 1e-6
 """For sums of floating point numbers that are formed in another order."""
 
@@ -62,6 +63,14 @@ def quantum_is_served(world: World, effect: effects.Drain) -> str | None:
     if world.clock.now < thing.ready_at + quantum_s - A_MOMENT_S:
         served = world.clock.now - thing.ready_at
         return f"{effect.model} is evicted after {served:.3f} s, and its quantum is {quantum_s:.3f} s"
+    return None
+
+
+def busy_is_not_asked_again(world: World, effect: effects.Drain) -> str | None:
+    """Somebody who said that he is busy is not asked in the same breath whether he still is."""
+    said_busy = world.manager.told.workers[effect.worker].objects[effect.model].said_busy
+    if not effect.finish and world.clock.now < said_busy + IN_ONE_BREATH_S:
+        return f"{effect} is ordered {world.clock.now - said_busy:.4f} s after its worker said that it is busy"
     return None
 
 

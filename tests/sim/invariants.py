@@ -24,7 +24,7 @@ from lazyd.core.effects import (
     Withdraw,
 )
 
-from . import about_leases, about_leaving, about_loads, about_requests
+from . import about_leases, about_leaving, about_loads, about_refusals, about_requests
 from .truth import Violation
 
 if TYPE_CHECKING:
@@ -54,6 +54,7 @@ INVARIANTS: tuple[Invariant, ...] = (
     # Requests.
     _of(about_requests.answered_once, "every request is answered exactly once", Answer, Progress),
     _of(about_requests.answered_in_time, "every request is answered within its deadline"),
+    _of(about_refusals.refusals_are_true, "a clear error: what, why; what can be queued is queued", Answer),
     _of(about_requests.wait_is_bounded, "every waiting request is served or refused within the stated bound"),
     _of(about_requests.ready_answers_at_once, "the hot path never queues; waiters are always woken"),
     _of(about_requests.looking_changes_nothing, "looking never loads, wakes or refreshes anything"),
@@ -77,6 +78,7 @@ INVARIANTS: tuple[Invariant, ...] = (
     _of(about_leaving.kept_is_not_evicted, "no pinned model is evicted; a resident stays", Drain, *ENDS),
     _of(about_leaving.quantum_is_served, "once ready, a model serves for a quantum before it may be evicted", Drain),
     _of(about_leaving.nothing_leaves_without_cause, "evicted for a request that waits, or idle for its time", Drain),
+    _of(about_leaving.busy_is_not_asked_again, "no decision rests on a stale count: who is busy is believed", Drain),
     _of(about_leaving.unloaded_is_free, "bytes stay booked until they are seen to be free", Answer),
     # Checked elsewhere: in the manager, and at the end of a schedule.
     Invariant("core_carries_on", "a step that the table does not have raises; every event is handled in the end"),

@@ -35,7 +35,7 @@ from lazyd.core import (
     view,
     world,
 )
-from lazyd.core.answers import Loaded
+from lazyd.core.answers import Loaded, NoRoom
 from lazyd.core.effects import Drain
 from lazyd.core.lifecycle import GONE, State
 from lazyd.worker.records import Lease as WorkerLease
@@ -210,6 +210,17 @@ def ancestors_but_for_self_calls(w: world.World, parent: str | None) -> set[reco
     return found
 
 
+def all_nested(_: world.World, models: list[records.Model]) -> list[records.Waiter]:
+    return [waiter for model in models for waiter in model.waiters if waiter.parent is not None]
+
+
+def full_is_too_small(w: world.World, model: records.Model, device_name: str, needed: int) -> Any:
+    device = w.ledger.devices[device_name]
+    if needed > device.free_bytes:
+        return NoRoom(model=model.key, device=device_name, needed_bytes=needed, free_bytes=0, reason="full")
+    return None
+
+
 def any_of_them_will_do(w: world.World, model: records.Model, choices: list[Any]) -> tuple[list[Any], Any]:
     good, refusal = POSSIBLE(w, model, choices)
     return (choices if good else good), refusal
@@ -309,6 +320,18 @@ MUTATIONS: tuple[Mutation, ...] = (
         "cycles of waiting are not seen", ("everything_is_answered",), "chains", put(cycles, "refuse_cycles", nothing)
     ),
     Mutation(
+        "every nested request is a cycle",
+        ("refusals_are_true", "core_carries_on"),
+        "chains",
+        put(cycles, "deadlocked", all_nested),
+    ),
+    Mutation(
+        "no room as soon as a device is full",
+        ("refusals_are_true",),
+        "calm",
+        put(refusals, "too_big", full_is_too_small),
+    ),
+    Mutation(
         "loaded before it is ready",
         ("loaded_is_true",),
         "calm",
@@ -367,6 +390,9 @@ MUTATIONS: tuple[Mutation, ...] = (
         ("nothing_leaves_without_cause", "quantum_is_served"),
         "calm",
         put(rules, "idle_until", idle_too_soon),
+    ),
+    Mutation(
+        "who is busy is asked again at once", ("busy_is_not_asked_again",), "chains", put(reports, "ASK_AGAIN_S", 0.0)
     ),
     Mutation("idle models stay", ("idle_gets_cold", "transient_leaves"), "calm", without_rule(rules.retire_if_idle)),
     Mutation(

@@ -16,6 +16,7 @@ from lazyd.core.spec import MIB, Config, ModelSpec, Settings, Tier
 FAMILY = "strategy/*"
 MEMBERS = tuple(f"strategy/{name}" for name in ("alpha", "beta", "gamma", "delta", "epsilon"))
 GPU_MARGIN = 20 * MIB
+FIRST_CALL_TIMEOUTS_S = (150.0, 300.0)
 DEEPEST = 3
 """A model calls a model calls a model, and so on, so many times."""
 
@@ -271,7 +272,7 @@ def draw_settings(rng: random.Random, devices: dict[str, tuple[str, int]]) -> Se
     if "gpu0" in devices and rng.random() < 0.3:
         budget["gpu0"] = rng.choice((0.9, 280 * MIB))
     return Settings(
-        first_call_timeout_s=rng.choice((150.0, 300.0)),
+        first_call_timeout_s=rng.choice(FIRST_CALL_TIMEOUTS_S),
         budget=budget,
         gpu_margin_bytes=GPU_MARGIN,
         max_pinned=rng.choice((0.5, 0.75)),

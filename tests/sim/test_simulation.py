@@ -26,6 +26,7 @@ SLOWEST_RATE = 500
 A_SEED = 20240229
 ROOT = Path(__file__).parents[2]
 
+
 @pytest.mark.timeout(120 + EVENTS / SLOWEST_RATE)
 def test_what_must_hold_holds_whatever_happens() -> None:
     base = int(os.environ.get("SIM_SEED") or random.SystemRandom().getrandbits(32))
@@ -47,7 +48,7 @@ def test_every_event_effect_and_outcome_occurs() -> None:
 
 
 def _leaves(kind: type) -> list[type]:
-    below = kind.__subclasses__()
+    below: list[type] = kind.__subclasses__()
     return [leaf for sub in below for leaf in _leaves(sub)] if below else [kind]
 
 

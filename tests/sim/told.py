@@ -39,6 +39,8 @@ class ToldObject:
     load_s: float = 0.0
     used: float = 0.0
     """When it became ready, was granted, or a call was told to begin or end."""
+    said_busy: float = 0.0
+    """When the worker last answered that it is busy."""
     drain: int | None = None
     """The drain that was ordered last and not taken back."""
 
@@ -73,6 +75,8 @@ class Told:
         self.pinned: dict[str, bool] = {}
         self.dismissed: dict[str, bool] = {}
         """Models that were freed by name or by force, and not asked for since."""
+        self.has_failed: dict[str, bool] = {}
+        """Models with a load that failed or was given up, or whose worker died under them."""
         self.failures: dict[str, tuple[int, float]] = {}
         """How many loads of a model failed in a row, and when the last one did."""
         self._resolved: dict[str, str | None] = {}
@@ -177,12 +181,15 @@ class Told:
         thing = self._object(event.worker, event.model)
         if thing is not None and thing.drain == event.drain:
             thing.drain = None
+            thing.said_busy = self._world.clock.now
 
     def _hear_workerexited(self, event: events.WorkerExited) -> None:
         worker = self.workers.pop(event.worker, None)
         if worker is not None and not worker.stopping:
             for model in worker.at(Stage.LOADING):
                 self._failed(model)
+            for model in worker.at(Stage.READY):
+                self.has_failed[model] = True
 
     def _hear_unpredictable(self, event: events.Unpredictable) -> None:
         self._failed(event.model)
@@ -230,11 +237,14 @@ class Told:
             case effects.StopWorker(worker=name):
                 if (worker := self.workers.get(name)) is not None:
                     worker.stopping = True
+                    self.has_failed.update((model, True) for model in worker.at(Stage.LOADING))
             case effects.LoadObject(worker=name, model=model):
                 now = self._world.clock.now
                 self.workers[name].objects[model] = ToldObject(Stage.LOADING, now, now)
             case effects.UnloadObject(worker=name, model=model):
                 if (thing := self._object(name, model)) is not None:
+                    if thing.stage is Stage.LOADING:
+                        self.has_failed[model] = True
                     thing.stage = Stage.UNLOADING
             case effects.Drain(worker=name, model=model, drain=number):
                 if (thing := self._object(name, model)) is not None:
@@ -269,6 +279,7 @@ class Told:
             known.objects.pop(model, None)
 
     def _failed(self, model: str) -> None:
+        self.has_failed[model] = True
         count, _ = self.failures.get(model, (0, 0.0))
         self.failures[model] = (count + 1, self._world.clock.now)
 

@@ -1,0 +1,92 @@
+"""Checks of refusals: each says what is really so. What can be had by waiting is not refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from lazyd.core import answers, effects, events
+
+from .about_loads import limit
+from .host import MOST_GROWN
+from .scenario import FIRST_CALL_TIMEOUTS_S
+
+if TYPE_CHECKING:
+    from .control import Pending
+    from .world import World
+
+
+def refusals_are_true(world: World, effect: effects.Answer) -> str | None:
+    look = LOOKS.get(type(effect.outcome))
+    pending = world.control.by_number[effect.request]
+    if look is None or look(world, pending, effect.outcome):
+        return None
+    return f"{pending} is refused with {effect.outcome}"
+
+
+def _really_has_no_room(world: World, pending: Pending, outcome: answers.NoRoom) -> bool:
+    """No device has room beside what cannot leave: what is kept, and, for a nested request, what is busy."""
+    if pending.kind is events.Pin:
+        return True
+    told = world.manager.told
+    spec = told.spec_of(outcome.model)
+    if spec is None or told.is_kept(outcome.model):
+        return True  # `max_pinned` is another limit.
+    if spec.is_family and any(worker.key == spec.key for worker in told.workers.values()):
+        return True  # It needs a place, not memory.
+    need = world.character(spec.key).need
+    for device, seen in told.devices.items():
+        stays = sum(_what_stays(world, device, outcome.model, with_busy=bool(pending.fields.get("parent"))))
+        allowed = not spec.device or device in spec.device
+        if allowed and need[seen.kind] + stays * MOST_GROWN <= limit(world, device):
+            return False
+    return True
+
+
+def _what_stays(world: World, device: str, but: str, *, with_busy: bool) -> Iterator[int]:
+    told = world.manager.told
+    for name, worker in told.workers.items():
+        really = world.every_worker[name]
+        kept = any(told.is_kept(model) for model in worker.objects if model != but)
+        busy = any(lease.in_flight for lease in really.leases.values())
+        if kept or (with_busy and busy):
+            yield really.booked.get(device, 0)
+
+
+def _has_failed(world: World, pending: Pending, _: Any) -> bool:
+    """A load of it failed, its worker died under it, or nothing was heard of the load for too long."""
+    told = world.manager.told
+    key = told.resolve(pending.fields["model"]) or ""
+    return key in told.has_failed
+
+
+def _is_unknown(world: World, pending: Pending, _: Any) -> bool:
+    names = pending.fields.get("models") or (pending.fields.get("model", ""),)
+    return any(world.manager.told.resolve(name) is None for name in names)
+
+
+def _is_unloaded(world: World, pending: Pending, _: Any) -> bool:
+    told = world.manager.told
+    key = told.resolve(pending.fields["model"]) or ""
+    return any(True for _ in told.unloads_of(told.spec_key(key), key))
+
+
+def _is_late(world: World, pending: Pending, _: Any) -> bool:
+    if pending.deadline is not None:
+        return world.clock.now >= pending.deadline
+    return world.clock.now >= pending.arrived + min(FIRST_CALL_TIMEOUTS_S)
+
+
+def _stops(world: World, _: Pending, __: Any) -> bool:
+    return world.manager.told.stop_deadline is not None
+
+
+LOOKS: dict[type[answers.Outcome], Callable[[World, Pending, Any], bool]] = {
+    answers.NoRoom: _really_has_no_room,
+    answers.LoadFailed: _has_failed,
+    answers.ModelNotFound: _is_unknown,
+    answers.Cancelled: _is_unloaded,
+    answers.Timeout: _is_late,
+    answers.Busy: _is_late,
+    answers.ShuttingDown: _stops,
+}
