@@ -28,6 +28,8 @@ def _really_has_no_room(world: World, pending: Pending, outcome: answers.NoRoom)
     """No device has room beside what cannot leave: what is kept, and, for a nested request, what is busy."""
     if pending.kind is events.Pin:
         return True
+    if not outcome.needed_bytes:
+        return _waits_for_its_caller(world, pending, outcome.model)
     told = world.manager.told
     spec = told.spec_of(outcome.model)
     if spec is None or told.is_kept(outcome.model):
@@ -41,6 +43,24 @@ def _really_has_no_room(world: World, pending: Pending, outcome: answers.NoRoom)
         if allowed and need[seen.kind] + stays * MOST_GROWN <= limit(world, device):
             return False
     return True
+
+
+def _waits_for_its_caller(world: World, pending: Pending, model: str) -> bool:
+    """From the model asked for, leases lead to one of the callers: its call would wait for itself."""
+    callers = set()
+    parent = world.leases.get(pending.fields.get("parent") or "")
+    while parent is not None and parent.model not in callers:
+        callers.add(parent.model)
+        parent = world.leases.get(parent.parent or "")
+    reached, further = {model}, [model]
+    while further:
+        caller = further.pop()
+        for lease in world.leases.values():
+            above = world.leases.get(lease.parent or "")
+            if above is not None and above.model == caller and lease.model not in reached:
+                reached.add(lease.model)
+                further.append(lease.model)
+    return not reached.isdisjoint(callers)
 
 
 def _what_stays(world: World, device: str, but: str, *, with_busy: bool) -> Iterator[int]:

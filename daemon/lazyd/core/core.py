@@ -91,6 +91,7 @@ ALARMS: dict[str, Callable[..., None]] = {
     "lease": leases.unpresented,
     "obituary": leases.forget_obituary,
     "load": lives.no_progress,
+    "drain": lives.unanswered,
     "idle": touch,
     "retry": touch,
     "room": nothing,

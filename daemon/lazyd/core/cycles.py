@@ -1,4 +1,4 @@
-"""Nested requests that wait for each other.
+"""Nested requests that wait for each other, for memory or for their turn.
 
 A call that waits for a nested request holds its own model in memory. If the models so held
 leave too little for any of the waiting nested requests, none of them will ever be served, and
@@ -7,6 +7,9 @@ nothing ends on its own. The request that closes such a cycle, the newest, is re
 The test is the banker's: a nested request can be served if its booking fits beside what is kept
 and what the other waiting callers hold. Then its callers can finish and let go, so the test
 goes on with the rest, until all are served in thought or no further one can be.
+
+A model also runs one call at a time. A nested call of a model whose own call waits, directly or by
+way of others, for the caller would wait for itself.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ from . import requests
 from .answers import NoRoom
 from .leases import ancestors
 from .placement import placements
-from .records import Instance, Model, Prediction, Waiter
+from .records import Instance, LeaseStage, Model, Prediction, Waiter
 from .world import World
 
 
@@ -71,3 +74,33 @@ def fits_beside(world: World, model: Model, held: set[Instance]) -> bool:
         if all(left[name] >= n for name, n in booking.items()):
             return True
     return False
+
+
+def would_wait_for_itself(world: World, instance: Instance, waiter: Waiter) -> bool:
+    """Whether the call that a nested request is for would wait, at `instance`, for its own caller."""
+    callers = ancestors(world, waiter.parent)
+    waited_for = {instance}
+    further = [instance]
+    while further:
+        caller = further.pop()
+        for lease in world.leases.values():
+            parent = world.leases.get(lease.parent) if lease.parent is not None else None
+            waits = parent is not None and parent.instance is caller and lease.stage is LeaseStage.BUSY
+            if waits and lease.instance not in waited_for:
+                waited_for.add(lease.instance)
+                further.append(lease.instance)
+    return not waited_for.isdisjoint(callers)
+
+
+def refuse_self_wait(world: World, instance: Instance, waiter: Waiter) -> None:
+    """Answers a request whose call would never have its turn."""
+    requests.leave_line(world, waiter)
+    device = next(iter(world.ledger.held(instance.worker.id)), "")
+    refusal = NoRoom(
+        model=instance.model.key,
+        device=device,
+        needed_bytes=0,
+        free_bytes=0,
+        reason="its own caller is what the call would wait for, since a model runs one call at a time (a cycle)",
+    )
+    world.answer(waiter.request, refusal)

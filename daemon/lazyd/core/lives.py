@@ -28,6 +28,9 @@ ABORT_GRACE_S = 2.0
 """The same for a worker that is still loading, or has failed."""
 
 
+ANSWER_S = 5.0
+"""A worker with nothing to wait for answers a drain in a moment; one that has not after this time is stuck."""
+
 ENDING = frozenset({State.UNLOADING, State.FAILED})
 """An object in a worker that is on its way out of it."""
 
@@ -134,6 +137,27 @@ def drain(world: World, instance: Instance, reason: Reason, *, finish: bool, pla
     world.drains += 1
     instance.leaving = Leaving(number=world.drains, finish=finish, reason=reason, plan=plan)
     world.emit(Drain(worker=instance.worker.id, model=instance.model.key, drain=world.drains, finish=finish))
+    watch_drain(world, instance)
+
+
+def watch_drain(world: World, instance: Instance) -> None:
+    """Sets the alarm for a drain that is not answered."""
+    world.alarms.set(("drain", instance.worker.id, instance.model.key), world.now + ANSWER_S)
+
+
+def unanswered(world: World, worker_id: str, key: str) -> None:
+    """A drain has no answer yet (an alarm). While something is in flight that is as it should be; otherwise
+    the worker's loop is dead, so that it admits nothing either: the model goes without its answer."""
+    instance = world.instance(worker_id, key)
+    going = instance.leaving if instance is not None else None
+    if instance is None or going is None or going.drained:
+        return
+    if instance.protected_until > world.now:
+        watch_drain(world, instance)
+        return
+    world.note("silent", instance.model, f"its worker has not answered for {ANSWER_S:g} s, and is ended")
+    going.drained = True
+    world.touch(instance.model)
 
 
 def drain_again(world: World, instance: Instance, going: Leaving) -> None:
@@ -192,6 +216,7 @@ def gone(world: World, instance: Instance, state: State, reason: str | None = No
     world.ledger.release(instance.holder)
     world.alarms.clear(("load", instance.worker.id, instance.model.key))
     world.alarms.clear(("idle", instance.worker.id, instance.model.key))
+    world.alarms.clear(("drain", instance.worker.id, instance.model.key))
     instance.leaving = None
     instance.worker.instances.pop(instance.model.key, None)
     world.touch(instance.model)

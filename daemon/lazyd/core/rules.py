@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from . import leases, lives, plans, requests, unloads
+from . import cycles, leases, lives, plans, requests, unloads
 from .answers import Loaded, LoadFailed, ModelNotFound, ShuttingDown
 from .effects import Progress
 from .lifecycle import LOADS, State
-from .records import Instance, Model, Reason
+from .records import Instance, Model, Reason, Waiter
 from .spec import Tier
 from .world import World
 
@@ -107,13 +107,20 @@ def serve(world: World, model: Model) -> None:
             plans.abandon(world, instance.leaving.plan)
     for waiter in list(model.waiters):
         if instance.state is State.READY or (waiter.parent is not None and finishes(instance)):
-            cold_start = waiter.arrived < instance.ready_since
-            requests.leave_line(world, waiter)
-            if waiter.lease_wanted:
-                leases.grant(world, instance, waiter, cold_start=cold_start)
-            else:
-                instance.last_used = world.now
-                world.answer(waiter.request, Loaded(state=str(instance.state), load_s=instance.load_s))
+            answer(world, instance, waiter)
+
+
+def answer(world: World, instance: Instance, waiter: Waiter) -> None:
+    """A lease for who wants one, unless its call would wait for itself."""
+    if waiter.parent is not None and cycles.would_wait_for_itself(world, instance, waiter):
+        cycles.refuse_self_wait(world, instance, waiter)
+        return
+    requests.leave_line(world, waiter)
+    if waiter.lease_wanted:
+        leases.grant(world, instance, waiter, cold_start=waiter.arrived < instance.ready_since)
+    else:
+        instance.last_used = world.now
+        world.answer(waiter.request, Loaded(state=str(instance.state), load_s=instance.load_s))
 
 
 def finishes(instance: Instance) -> bool:

@@ -120,7 +120,6 @@ def test_a_pinned_model_is_never_idle() -> None:
     story.wait(3600)
     assert story.state("gemma") is State.READY
     story.pin("gemma", pinned=False)
-    story.wait(60)
     assert story.state("gemma") is State.DRAINING
 
 
@@ -298,3 +297,29 @@ def test_a_stop_answers_waiters_drains_calls_and_ends_them_at_its_deadline() -> 
     assert story.answers[story.get("a")] == answers.ShuttingDown()
     story.wait(10)
     assert story.state("a") is State.UNLOADING
+
+
+def test_a_worker_that_does_not_answer_is_ended_and_does_not_hold_up_others() -> None:
+    story = Story(spec("hung"), spec("b"), sizes={"hung": 6, "b": 6})
+    story.hot("hung")
+    story.wait(10)
+    request = story.get("b", timeout=60)
+    story.wait(4)
+    assert story.state("hung") is State.DRAINING
+    story.wait(2)
+    assert story.state("hung") is State.UNLOADING
+    story.exit("hung", signal=9)
+    story.ready("b")
+    story.granted(request)
+
+
+def test_a_drain_that_waits_for_a_call_is_not_taken_for_silence() -> None:
+    story = Story(spec("gemma"))
+    call = story.get("gemma")
+    story.ready("gemma")
+    story.call(call)
+    story.unload("gemma", timeout=30)
+    story.wait(29)
+    assert story.state("gemma") is State.DRAINING
+    story.wait(2)
+    assert story.state("gemma") is State.READY

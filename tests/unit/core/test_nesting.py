@@ -65,7 +65,7 @@ def test_a_request_that_closes_a_cycle_of_waiting_is_refused_at_once() -> None:
     assert "cycle" in refused.reason
     story.end_call(q)
     story.close(q)
-    story.wait(10)
+    story.wait(1)
     story.answer_drain("q")
     story.exit("q", status=0)
     assert story.state("x") is State.LOADING
@@ -111,3 +111,32 @@ def test_plans_do_not_come_and_go_while_a_nested_request_is_blocked() -> None:
     story.wait(20)
     assert nested not in story.answers
     assert story.state("busy") is State.READY
+
+
+def test_a_call_that_would_wait_for_its_own_caller_is_refused_at_once() -> None:
+    story = Story(*map(spec, ("p", "q", "r")))
+    outer = calling(story, "p")
+    middle = calling(story, "q", parent=story.granted(outer).lease)
+    itself = story.get("q", parent=story.granted(middle).lease)
+    around = story.get("p", parent=story.granted(middle).lease)
+    for request in (itself, around):
+        refused = story.answers[request]
+        assert isinstance(refused, answers.NoRoom)
+        assert "cycle" in refused.reason
+    story.granted(calling(story, "r", parent=story.granted(middle).lease))
+
+
+def test_two_calls_that_would_wait_for_each_other_are_not_both_let_in() -> None:
+    story = Story(*map(spec, ("p", "q")))
+    p, q = calling(story, "p"), calling(story, "q")
+    story.call(story.get("q", parent=story.granted(p).lease))
+    refused = story.answers[story.get("p", parent=story.granted(q).lease)]
+    assert isinstance(refused, answers.NoRoom)
+
+
+def test_an_idle_connection_of_a_caller_makes_no_cycle() -> None:
+    story = Story(*map(spec, ("p", "q")))
+    p, q = calling(story, "p"), calling(story, "q")
+    nested = story.call(story.get("q", parent=story.granted(p).lease))
+    story.end_call(nested)
+    story.granted(story.get("p", parent=story.granted(q).lease))

@@ -292,7 +292,7 @@ def test_cold_starts_beyond_what_fits_queue_and_none_is_refused() -> None:
     requests = [story.get(name, timeout=600) for name in "abcd"]
     for name in "abcd":
         story.ready(name, after=0.1)
-        story.wait(10)
+        story.wait(6)  # nobody uses the lease
         if name != "d":
             story.answer_drain(name)
             story.exit(name, status=0)
