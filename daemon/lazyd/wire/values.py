@@ -108,42 +108,48 @@ def to_base64(value: Any, buffers: Sequence[Buffer]) -> Any:
 
 
 def _lower(value: Any, place: Callable[[Buffer], Any]) -> Any:
-    def lower(value: Any) -> Any:
-        kind = type(value)
-        if value is None or kind is str or kind is int or kind is bool:
-            return value
-        if kind is float:
-            return value if math.isfinite(value) else {"$float": repr(value)}
-        if kind is list or kind is tuple:
-            return [lower(item) for item in value]
-        if kind is dict:
-            plain = {_key(key): lower(item) for key, item in value.items()}
-            return {"$dict": plain} if any(mark in plain for mark in MARKS) else plain
-        if kind is bytes or kind is bytearray or kind is memoryview:
-            return {"$bytes": place(_flat(value))}
-        if kind is Array:
-            return {"$array": place(_flat(value.data)), "dtype": value.dtype, "shape": list(value.shape)}
-        return lower_rare(value)
-
-    def lower_rare(value: Any) -> Any:
-        numpy = sys.modules.get("numpy")  # not imported: nothing can be an array
-        if numpy is not None:
-            if isinstance(value, numpy.ndarray):
-                return _lower_array(numpy, value, place)
-            if isinstance(value, numpy.generic):
-                plain = value.item()
-                if type(plain) in (bool, int, float, str, bytes):
-                    return lower(plain)
-                return _lower_array(numpy, numpy.asarray(value), place)  # complex, dates
-        for kind, plainly in _PLAINLY.items():
-            if isinstance(value, kind):
-                return lower(plainly(value))
-        raise NotSendable(reason=f"{type(value).__module__}.{type(value).__qualname__} is not of a known kind")
-
     try:
-        return lower(value)
+        return _lowered(value, place)
     except RecursionError:
         raise NotSendable(reason="it contains itself, or is nested too deeply") from None
+
+
+# The functions that call themselves are no closures: such a closure holds itself, and with it the
+# buffers, until a collection, and a model that answers gigabytes makes so few objects that none comes.
+
+
+def _lowered(value: Any, place: Callable[[Buffer], Any]) -> Any:
+    kind = type(value)
+    if value is None or kind is str or kind is int or kind is bool:
+        return value
+    if kind is float:
+        return value if math.isfinite(value) else {"$float": repr(value)}
+    if kind is list or kind is tuple:
+        return [_lowered(item, place) for item in value]
+    if kind is dict:
+        plain = {_key(key): _lowered(item, place) for key, item in value.items()}
+        return {"$dict": plain} if any(mark in plain for mark in MARKS) else plain
+    if kind is bytes or kind is bytearray or kind is memoryview:
+        return {"$bytes": place(_flat(value))}
+    if kind is Array:
+        return {"$array": place(_flat(value.data)), "dtype": value.dtype, "shape": list(value.shape)}
+    return _lowered_rare(value, place)
+
+
+def _lowered_rare(value: Any, place: Callable[[Buffer], Any]) -> Any:
+    numpy = sys.modules.get("numpy")  # not imported: nothing can be an array
+    if numpy is not None:
+        if isinstance(value, numpy.ndarray):
+            return _lower_array(numpy, value, place)
+        if isinstance(value, numpy.generic):
+            plain = value.item()
+            if type(plain) in (bool, int, float, str, bytes):
+                return _lowered(plain, place)
+            return _lower_array(numpy, numpy.asarray(value), place)  # complex, dates
+    for kind, plainly in _PLAINLY.items():
+        if isinstance(value, kind):
+            return _lowered(plainly(value), place)
+    raise NotSendable(reason=f"{type(value).__module__}.{type(value).__qualname__} is not of a known kind")
 
 
 def _key(key: Any) -> str:
@@ -170,27 +176,28 @@ def _lower_array(numpy: Any, array: Any, place: Callable[[Buffer], Any]) -> dict
 
 
 def _lift(value: Any, take: Callable[[Any], Buffer]) -> Any:
-    def lift(value: Any) -> Any:
-        if type(value) is list:
-            return [lift(item) for item in value]
-        if type(value) is not dict:
-            return value
-        if "$array" in value:
-            return _array(take(value["$array"]), value.get("dtype"), value.get("shape"))
-        if "$bytes" in value:
-            return bytes(take(value["$bytes"]))
-        if "$float" in value:
-            return _float(value["$float"])
-        if "$dict" in value:
-            value = value["$dict"]
-            if type(value) is not dict:
-                raise BadFrame(reason="a $dict is not an object")
-        return {key: lift(item) for key, item in value.items()}
-
     try:
-        return lift(value)
+        return _lifted(value, take)
     except RecursionError:
         raise BadFrame(reason="a value is nested too deeply") from None
+
+
+def _lifted(value: Any, take: Callable[[Any], Buffer]) -> Any:
+    if type(value) is list:
+        return [_lifted(item, take) for item in value]
+    if type(value) is not dict:
+        return value
+    if "$array" in value:
+        return _array(take(value["$array"]), value.get("dtype"), value.get("shape"))
+    if "$bytes" in value:
+        return bytes(take(value["$bytes"]))
+    if "$float" in value:
+        return _float(value["$float"])
+    if "$dict" in value:
+        value = value["$dict"]
+        if type(value) is not dict:
+            raise BadFrame(reason="a $dict is not an object")
+    return {key: _lifted(item, take) for key, item in value.items()}
 
 
 def _float(name: Any) -> float:
@@ -220,22 +227,23 @@ def _array(data: Buffer, dtype: Any, shape: Any) -> Any:
 
 
 def _replace(value: Any, swap: Callable[[Any], Any]) -> Any:
-    def replace(value: Any) -> Any:
-        if type(value) is list:
-            return [replace(item) for item in value]
-        if type(value) is not dict:
-            return value
-        for mark in ("$array", "$bytes"):
-            if mark in value:
-                return {**value, mark: swap(value[mark])}
-        if type(value.get("$dict")) is dict:
-            return {"$dict": {key: replace(item) for key, item in value["$dict"].items()}}
-        return {key: replace(item) for key, item in value.items()}
-
     try:
-        return replace(value)
+        return _replaced(value, swap)
     except RecursionError:
         raise BadFrame(reason="a value is nested too deeply") from None
+
+
+def _replaced(value: Any, swap: Callable[[Any], Any]) -> Any:
+    if type(value) is list:
+        return [_replaced(item, swap) for item in value]
+    if type(value) is not dict:
+        return value
+    for mark in ("$array", "$bytes"):
+        if mark in value:
+            return {**value, mark: swap(value[mark])}
+    if type(value.get("$dict")) is dict:
+        return {"$dict": {key: _replaced(item, swap) for key, item in value["$dict"].items()}}
+    return {key: _replaced(item, swap) for key, item in value.items()}
 
 
 def _buffer(reference: Any, buffers: Sequence[Buffer]) -> Buffer:

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 import enum
+import gc
 import json
 import math
 import sys
+import weakref
 from typing import Any, NamedTuple
 
 import numpy
@@ -126,6 +128,33 @@ def test_packing_an_array_refers_to_its_memory() -> None:
 def test_packing_bytes_refers_to_them() -> None:
     data = b"x" * 1000
     assert pack([data])[1][0] is data
+
+
+@pytest.mark.parametrize(
+    "convert",
+    [
+        lambda data: pack({"a": [memoryview(data)]}),
+        lambda data: to_json({"a": [memoryview(data)]}),
+        lambda data: unpack({"a": [{"$bytes": 0}]}, [data]),
+        lambda data: to_base64({"a": [{"$bytes": 0}]}, [data]),
+    ],
+    ids=["pack", "to_json", "unpack", "to_base64"],
+)
+def test_what_was_converted_is_not_held_until_a_collection(convert: Any) -> None:
+    """A model's results are gigabytes, and so few objects that no collection comes for a long time."""
+
+    class Data(bytearray):
+        pass
+
+    data = Data(b"x" * 8)
+    held = weakref.ref(data)
+    gc.disable()
+    try:
+        convert(data)
+        del data
+        assert held() is None
+    finally:
+        gc.enable()
 
 
 def test_unpacked_array_is_a_writable_view_of_its_buffer() -> None:
