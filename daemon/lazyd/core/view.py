@@ -6,7 +6,8 @@ Models that nobody has asked for have no record, and are shown from their spec a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import msgspec
 
@@ -48,10 +49,15 @@ class Worker(Shown, frozen=True):
     uptime_sec: float
 
 
+NONE: tuple[Any, ...] = ()
+NOTHING: dict[str, int] = {}
+"""What a cold model holds. It is shown, never written to."""
+
+
 class Model(Shown, frozen=True, kw_only=True, gc=False):  # no cycles, and there may be 10,000
     name: str
     version: str
-    aliases: list[str]
+    aliases: Sequence[str]
     runtime: str
     tier: str
     state: str
@@ -60,7 +66,7 @@ class Model(Shown, frozen=True, kw_only=True, gc=False):  # no cycles, and there
     pinned: bool
     source: str
     family: str | None = None
-    workers: list[Worker]
+    workers: Sequence[Worker]
     booked_bytes: dict[str, int]
     measured_bytes: dict[str, int]
     cached_fraction: float | None = None
@@ -114,15 +120,15 @@ def models(core: Core, now: float) -> list[Model]:
     world = core.world
     aliases = aliases_by_model(world)
     records = world.models
+    configured = [(key, spec) for key, spec in world.config.models.items() if not spec.is_family]
     shown = [
-        show_cold(spec, aliases.get(spec.key, []))
-        if (record := records.get(spec.key)) is None
-        else show_model(world, record, aliases.get(spec.key, []), now)
-        for spec in world.config.models.values()
-        if not spec.is_family
+        show_cold(key, spec, aliases.get(key, NONE))
+        if (record := records.get(key)) is None
+        else show_model(world, record, aliases.get(key, NONE), now)
+        for key, spec in configured
     ]
     members = [record for key, record in records.items() if key not in world.config.models]
-    return shown + [show_model(world, record, aliases.get(record.key, []), now) for record in members]
+    return shown + [show_model(world, record, aliases.get(record.key, NONE), now) for record in members]
 
 
 def model(core: Core, name: str, now: float) -> Model | None:
@@ -132,8 +138,8 @@ def model(core: Core, name: str, now: float) -> Model | None:
     if spec is None:
         return None
     record = world.models.get(key)
-    names = aliases_by_model(world).get(key, [])
-    return show_cold(spec, names, key) if record is None else show_model(world, record, names, now)
+    names = aliases_by_model(world).get(key, NONE)
+    return show_cold(key, spec, names) if record is None else show_model(world, record, names, now)
 
 
 def key_and_spec(world: World, name: str) -> tuple[str, ModelSpec] | None:
@@ -150,24 +156,24 @@ def aliases_by_model(world: World) -> Mapping[str, list[str]]:
     return found
 
 
-def show_cold(spec: ModelSpec, aliases: list[str], key: str = "") -> Model:
-    """A model that nobody has asked for yet."""
-    name, version = split(key or spec.key)
+def show_cold(key: str, spec: ModelSpec, aliases: Sequence[str]) -> Model:
+    """A model that nobody has asked for yet. There may be 10,000: what is the same for all is not made anew."""
+    is_member = spec.is_family
     return Model(
-        name=name,
-        version=version,
+        name=key if is_member else spec.name,
+        version=spec.version,
         aliases=aliases,
         runtime=spec.runtime,
-        tier=str(spec.tier),
+        tier=spec.tier,
         state="cold",
         residency="cold",
         warmup="none",
         pinned=spec.pin,
         source=spec.source,
-        family=spec.key if spec.is_family else None,
-        workers=[],
-        booked_bytes={},
-        measured_bytes={},
+        family=spec.key if is_member else None,
+        workers=NONE,
+        booked_bytes=NOTHING,
+        measured_bytes=NOTHING,
         leases=0,
         in_flight=0,
         waiting=0,
@@ -177,7 +183,7 @@ def show_cold(spec: ModelSpec, aliases: list[str], key: str = "") -> Model:
     )
 
 
-def show_model(world: World, record: ModelRecord, aliases: list[str], now: float) -> Model:
+def show_model(world: World, record: ModelRecord, aliases: Sequence[str], now: float) -> Model:
     """A model as its newest instance is; all workers that still hold something of it are listed."""
     spec = record.spec
     instance = record.instance
