@@ -1,106 +1,156 @@
 """Nested requests that wait for each other, for memory or for their turn.
 
-A call that waits for a nested request holds its own model in memory. If the models so held
-leave too little for any of the waiting nested requests, none of them will ever be served, and
-nothing ends on its own. The request that closes such a cycle, the newest, is refused at once.
+A call that waits for a nested request holds its own model in memory, and, as a model runs one call
+at a time, its model's turn. So instances wait: for an instance that is to run a call of theirs, and
+for a model that is to be loaded for them. Some wait for ever, and nothing ends on its own. The
+request that closes such a cycle, the newest, is refused at once.
 
-The test is the banker's: a nested request can be served if its booking fits beside what is kept
-and what the other waiting callers hold. Then its callers can finish and let go, so the test
-goes on with the rest, until all are served in thought or no further one can be.
-
-A model also runs one call at a time. A nested call of a model whose own call waits, directly or by
-way of others, for the caller would wait for itself.
+The test is the banker's. An instance whose calls wait for nothing will finish them. One that waits
+for such instances alone will, too, and so will one whose wanted models fit beside what is kept and
+what is still stuck. So the test goes on, until all have finished in thought or no further one can.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
 from . import requests
 from .answers import NoRoom
-from .leases import ancestors
+from .lifecycle import LOADS, SERVES
 from .placement import placements
-from .records import Instance, LeaseStage, Model, Prediction, Waiter
+from .records import FRESH_LEASE_S, Instance, Lease, LeaseStage, Model, Prediction, Waiter
 from .world import World
 
 
-def refuse_cycles(world: World, models: list[Model]) -> None:
-    """Refuses the newest request of every cycle among those that wait for `models`, until there is none.
+@dataclass(slots=True)
+class Waits:
+    """What the calls of an instance wait for."""
 
-    A model for which room is being made counts as well: what it waits for may be a call in the cycle.
-    """
-    while stuck := deadlocked(world, models):
-        newest = max(stuck, key=lambda waiter: (waiter.arrived, waiter.request))
-        requests.leave_line(world, newest)
+    instances: set[Instance] = field(default_factory=set)
+    models: set[str] = field(default_factory=set)
+    """By key; their requests are not answered yet."""
+
+
+def refuse_cycles(world: World) -> None:
+    """Refuses the newest of the waiting nested requests that are stuck, until there is none."""
+    while True:
+        left = stuck(world, waits(world))
+        hopeless = [waiter for waiter in world.waiters.values() if is_hopeless(world, waiter, left)]
+        if not hopeless:
+            return
+        newest = max(hopeless, key=lambda waiter: (waiter.arrived, waiter.request))
         booking = placements(world, newest.model)[0]
         device = next(iter(booking))
-        refusal = NoRoom(
-            model=newest.model.key,
-            device=device,
-            needed_bytes=booking[device],
-            free_bytes=max(0, world.ledger.devices[device].free_bytes),
-            reason="its caller, and others that wait like it, hold the memory that it needs (a cycle of waiting)",
-        )
-        world.answer(newest.request, refusal)
+        refuse(world, newest, device, booking[device], "the memory that it needs")
 
 
-def deadlocked(world: World, models: list[Model]) -> list[Waiter]:
-    """The nested requests for `models` that no sequence of finished calls can serve."""
-    waiting = {
-        waiter: ancestors(world, waiter.parent)
-        for model in models
-        if isinstance(model.prediction, Prediction)
-        for waiter in model.waiters
-        if waiter.parent is not None
-    }
-    while waiting:
-        held: set[Instance] = set().union(*waiting.values())
-        served = [waiter for waiter in waiting if fits_beside(world, waiter.model, held)]
-        if not served:
-            return list(waiting)
-        for waiter in served:
-            del waiting[waiter]
-    return []
+def closes_a_cycle(world: World, instance: Instance, waiter: Waiter) -> bool:
+    """Whether the call that a nested request is for would wait at `instance` for its own caller."""
+    lease = world.leases.get(waiter.parent) if waiter.parent is not None else None
+    if lease is None:
+        return False
+    waiting = waits(world)
+    climb(world, lease, waiting)
+    waiting.setdefault(lease.instance, Waits()).instances.add(instance)
+    return lease.instance in stuck(world, waiting)
 
 
-def fits_beside(world: World, model: Model, held: set[Instance]) -> bool:
-    """Whether a placement fits once everything has left that is neither kept nor held."""
-    for booking in placements(world, model):
-        left = {name: world.ledger.devices[name].limit_bytes for name in booking}
-        for worker in world.workers.values():
-            stays = [i for i in worker.instances.values() if i in held or i.model.kept]
-            for name in left:
-                if stays:
-                    left[name] -= world.ledger.held(worker.id).get(name, 0)
-                left[name] -= sum(world.ledger.held(i.holder).get(name, 0) for i in stays)
-        if all(left[name] >= n for name, n in booking.items()):
-            return True
-    return False
-
-
-def would_wait_for_itself(world: World, instance: Instance, waiter: Waiter) -> bool:
-    """Whether the call that a nested request is for would wait, at `instance`, for its own caller."""
-    callers = ancestors(world, waiter.parent)
-    waited_for = {instance}
-    further = [instance]
-    while further:
-        caller = further.pop()
-        for lease in world.leases.values():
-            parent = world.leases.get(lease.parent) if lease.parent is not None else None
-            waits = parent is not None and parent.instance is caller and lease.stage is LeaseStage.BUSY
-            if waits and lease.instance not in waited_for:
-                waited_for.add(lease.instance)
-                further.append(lease.instance)
-    return not waited_for.isdisjoint(callers)
-
-
-def refuse_self_wait(world: World, instance: Instance, waiter: Waiter) -> None:
+def refuse_turn(world: World, instance: Instance, waiter: Waiter) -> None:
     """Answers a request whose call would never have its turn."""
-    requests.leave_line(world, waiter)
     device = next(iter(world.ledger.held(instance.worker.id)), "")
+    refuse(world, waiter, device, 0, "the model, which runs one call at a time")
+
+
+def refuse(world: World, waiter: Waiter, device: str, needed: int, held: str) -> None:
+    requests.leave_line(world, waiter)
+    known = world.ledger.devices.get(device)
     refusal = NoRoom(
-        model=instance.model.key,
+        model=waiter.model.key,
         device=device,
-        needed_bytes=0,
-        free_bytes=0,
-        reason="its own caller is what the call would wait for, since a model runs one call at a time (a cycle)",
+        needed_bytes=needed,
+        free_bytes=max(0, known.free_bytes) if known is not None else 0,
+        reason=f"its caller, and others that wait like it, hold {held} (a cycle of waiting)",
     )
     world.answer(waiter.request, refusal)
+
+
+def waits(world: World) -> dict[Instance, Waits]:
+    """What the instances wait for whose calls have made nested requests."""
+    found: dict[Instance, Waits] = {}
+    for lease in world.leases.values():
+        if is_waited_for(world, lease):
+            climb(world, lease, found)
+    for waiter in world.waiters.values():
+        parent = world.leases.get(waiter.parent) if waiter.parent is not None else None
+        if parent is not None:
+            found.setdefault(parent.instance, Waits()).models.add(waiter.model.key)
+            climb(world, parent, found)
+    return found
+
+
+def is_waited_for(world: World, lease: Lease) -> bool:
+    """It was granted for a call that goes on, and is in use or about to be."""
+    above = world.leases.get(lease.parent) if lease.parent is not None else None
+    if above is None or above.stage is LeaseStage.IDLE:
+        return False
+    is_new = lease.stage in (LeaseStage.GRANTED, LeaseStage.PRESENTED)
+    return lease.is_busy or (is_new and world.now < lease.granted + FRESH_LEASE_S)
+
+
+def climb(world: World, lease: Lease, found: dict[Instance, Waits]) -> None:
+    """Notes that each caller above a lease waits for the one below it. A model may stand there twice."""
+    seen: set[str] = set()
+    while lease.parent is not None and lease.id not in seen and lease.parent in world.leases:
+        seen.add(lease.id)
+        above = world.leases[lease.parent]
+        found.setdefault(above.instance, Waits()).instances.add(lease.instance)
+        lease = above
+
+
+def stuck(world: World, waiting: dict[Instance, Waits]) -> Collection[Instance]:
+    """The instances whose calls no sequence of finished calls can let go on."""
+    left = dict(waiting)
+    while True:
+        done = [
+            instance
+            for instance, its in left.items()
+            if its.instances.isdisjoint(left) and all(can_come(world, world.models.get(m), left) for m in its.models)
+        ]
+        if not done:
+            return left
+        for instance in done:
+            del left[instance]
+
+
+def is_hopeless(world: World, waiter: Waiter, left: Collection[Instance]) -> bool:
+    """A nested request that waits for memory which is never given back."""
+    lease = world.leases.get(waiter.parent) if waiter.parent is not None else None
+    return lease is not None and lease.instance in left and not can_come(world, waiter.model, left)
+
+
+def can_come(world: World, model: Model | None, left: Collection[Instance]) -> bool:
+    """Whether a wanted model is ready some time, although the instances in `left` never leave."""
+    if model is None or not isinstance(model.prediction, Prediction):
+        return True
+    instance = model.instance
+    if instance is not None and instance.state in LOADS:
+        return True
+    if instance is not None and instance.state in SERVES:
+        return instance not in left
+    return fits_beside(world, model, left)
+
+
+def fits_beside(world: World, model: Model, held: Collection[Instance]) -> bool:
+    """Whether a placement fits once everything has left that is neither kept nor held."""
+    for booking in placements(world, model):
+        room = {name: world.ledger.devices[name].limit_bytes for name in booking}
+        for worker in world.workers.values():
+            stays = [i for i in worker.instances.values() if i in held or i.model.kept]
+            for name in room:
+                if stays:
+                    room[name] -= world.ledger.held(worker.id).get(name, 0)
+                room[name] -= sum(world.ledger.held(i.holder).get(name, 0) for i in stays)
+        if all(room[name] >= n for name, n in booking.items()):
+            return True
+    return False

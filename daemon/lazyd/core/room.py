@@ -51,9 +51,8 @@ def make_room(world: World) -> None:
     for model in sorted(world.wanting.values(), key=lambda model: (not model.nested, model.wanted_since or 0.0)):
         if model.retry_at <= world.now:
             consider(world, model, line)
-    nested = [model for model in world.wanting.values() if model.nested]
-    if nested:
-        cycles.refuse_cycles(world, nested)
+    if any(model.nested for model in world.wanting.values()):
+        cycles.refuse_cycles(world)
     if line.blocked:
         look_again(world, line.blocked)
 

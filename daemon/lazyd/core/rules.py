@@ -112,8 +112,8 @@ def serve(world: World, model: Model) -> None:
 
 def answer(world: World, instance: Instance, waiter: Waiter) -> None:
     """A lease for who wants one, unless its call would wait for itself."""
-    if waiter.parent is not None and cycles.would_wait_for_itself(world, instance, waiter):
-        cycles.refuse_self_wait(world, instance, waiter)
+    if cycles.closes_a_cycle(world, instance, waiter):
+        cycles.refuse_turn(world, instance, waiter)
         return
     requests.leave_line(world, waiter)
     if waiter.lease_wanted:
