@@ -104,6 +104,8 @@ def climb(world: World, lease: Lease, found: dict[Instance, Waits]) -> None:
     while lease.parent is not None and lease.id not in seen and lease.parent in world.leases:
         seen.add(lease.id)
         above = world.leases[lease.parent]
+        if above.stage is LeaseStage.IDLE:
+            return  # its call has ended without the one below
         found.setdefault(above.instance, Waits()).instances.add(lease.instance)
         lease = above
 
