@@ -67,9 +67,12 @@ def quantum_is_served(world: World, effect: effects.Drain) -> str | None:
 
 
 def busy_is_not_asked_again(world: World, effect: effects.Drain) -> str | None:
-    """Somebody who said that he is busy is not asked in the same breath whether he still is."""
-    said_busy = world.manager.told.workers[effect.worker].objects[effect.model].said_busy
-    if not effect.finish and world.clock.now < said_busy + IN_ONE_BREATH_S:
+    """Who said that he is busy is not asked in the same breath, for a rival, whether he still is."""
+    worker = world.manager.told.workers[effect.worker]
+    said_busy = worker.objects[effect.model].said_busy
+    if effect.finish or must_leave(world, worker, effect.model) or _is_idle(world, effect):
+        return None
+    if world.clock.now < said_busy + IN_ONE_BREATH_S:
         return f"{effect} is ordered {world.clock.now - said_busy:.4f} s after its worker said that it is busy"
     return None
 

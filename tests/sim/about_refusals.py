@@ -26,7 +26,7 @@ def refusals_are_true(world: World, effect: effects.Answer) -> str | None:
 
 def _really_has_no_room(world: World, pending: Pending, outcome: answers.NoRoom) -> bool:
     """No device has room beside what cannot leave: what is kept, and, for a nested request, what is busy."""
-    if pending.kind is events.Pin:
+    if pending.kind is events.Pin or (pending.fields.get("parent") and _its_turn_is_taken(world, outcome.model)):
         return True
     if not outcome.needed_bytes:
         return _waits_for_its_caller(world, pending, outcome.model)
@@ -61,6 +61,17 @@ def _waits_for_its_caller(world: World, pending: Pending, model: str) -> bool:
                 reached.add(lease.model)
                 further.append(lease.model)
     return not reached.isdisjoint(callers)
+
+
+def _its_turn_is_taken(world: World, model: str) -> bool:
+    """A model runs one call at a time, and one of its calls has made a nested request."""
+    callers = {pending.fields.get("parent") for pending in world.control.by_number.values()}
+    callers |= {lease.parent for lease in world.leases.values()}
+    for worker in world.every_worker.values():
+        known = worker.objects.get(model)
+        if known is not None and any(name in callers for name in known.leases):
+            return True
+    return False
 
 
 def _what_stays(world: World, device: str, but: str, *, with_busy: bool) -> Iterator[int]:

@@ -26,9 +26,10 @@ class Bound:
         self.max_wait_s = max(spec.max_wait_s for spec in scenario.config.models.values())
         fresh_s = FRESH_S if profile.abandon else 2 * profile.delay_s
         delay_s = 1.0 if profile.slow_message else profile.delay_s
+        # A model runs one call at a time, so the longest call is one behind all others.
         self.turn_s = (
             scenario.quantum_s
-            + profile.call_s
+            + profile.call_s * profile.clients[1]
             + fresh_s
             + profile.release_s
             + scenario.longest_load_s

@@ -49,6 +49,10 @@ class Channel:
         else:
             self._arrived += 1
 
+    def close(self) -> None:
+        """Nobody reads for now."""
+        self.is_open = False
+
     def open(self) -> None:
         """Somebody reads from now on, first what has arrived already."""
         self.is_open = True
@@ -58,7 +62,12 @@ class Channel:
 
     def read_dry(self) -> None:
         """Takes everything that was sent, without waiting for it to arrive."""
-        while self._pending:
+        self.read(len(self._pending))
+
+    def read(self, count: int) -> None:
+        """Takes the first messages, without waiting for them to arrive."""
+        for _ in range(min(count, len(self._pending))):
+            self._arrived = max(0, self._arrived - 1)
             self._deliver(self._pending.popleft())
 
     def cut(self, keep: int) -> list[Any]:

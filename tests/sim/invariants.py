@@ -84,6 +84,7 @@ INVARIANTS: tuple[Invariant, ...] = (
     Invariant("core_carries_on", "a step that the table does not have raises; every event is handled in the end"),
     Invariant("timers_move_on", "next_deadline says when a Tick is due; after the Tick it is later"),
     Invariant("everything_is_answered", "waiters are always woken: in peace no request stays"),
+    Invariant("calls_end", "a request that would close a cycle of waiting gets NoRoom at once: calls come to an end"),
     Invariant("idle_gets_cold", "with no requests left, everything on-demand is cold after its idle time"),
     Invariant("transient_leaves", "transient: freed as soon as its last lease ends"),
     Invariant("nothing_lingers", "at rest the ledger holds what is really there, and nobody has a lease"),

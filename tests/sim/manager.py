@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from .world import World
 
 FOREVER = float("inf")
+SILENCE_S = 2.0
+"""How long a worker may take to say what it holds, before the host's word for it is taken."""
 MOST_TICKS_AT_ONCE = 50
 KEPT_STEPS = 60
 """So many steps are shown when a schedule fails."""
@@ -174,8 +176,9 @@ class SimManager:
         self.connection += 1
         self.world.host.finish_spawns()
         running = list(self.world.host.workers.values())
-        reports = tuple(worker.find_manager() for worker in running)
-        arrives = self.world.clock.now + self.world.delay()
+        reports = tuple(worker.find_manager(SILENCE_S) for worker in running)
+        patience_s = SILENCE_S if any(worker.silent_until is not None for worker in running) else 0.0
+        arrives = self.world.clock.now + patience_s + self.world.delay()
         for worker in running:
             worker.outbox.not_before(arrives)
         self.world.host.outbox.not_before(arrives)
@@ -198,7 +201,15 @@ class SimManager:
         self.connection += 1
         host.outbox.cut(0)
         host.lose(host.inbox.cut(self.world.rng.randrange(len(host.inbox) + 1)))
+        for worker in self.world.workers.values():
+            self._perhaps_silent(worker)
         self.world.clock.after(self.world.delay(), self._host_away, self.connection)
+
+    def _perhaps_silent(self, worker: SimWorker) -> bool:
+        rng = self.world.rng
+        if worker.runs and worker.silent_until is None and rng.random() < self.world.scenario.profile.silent:
+            worker.fall_silent(rng.uniform(SILENCE_S, 3 * SILENCE_S))
+        return worker.silent_until is not None
 
     def _host_away(self, connection: int) -> None:
         if connection == self.connection:
@@ -230,5 +241,6 @@ class SimManager:
         host.outbox.cut(0)
         host.lose(host.inbox.cut(rng.randrange(len(host.inbox) + 1)))
         for worker in list(self.world.workers.values()):
-            worker.lose_manager(rng.randrange(len(worker.inbox) + 1))
+            if not self._perhaps_silent(worker):
+                worker.lose_manager(rng.randrange(len(worker.inbox) + 1))
         self.world.control.manager_died()

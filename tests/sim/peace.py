@@ -70,6 +70,7 @@ def finish_requests(world: World) -> None:
         within_s = max(within_s, world.config.settings.first_call_timeout_s or 0.0)
     world.run_until(world.clock.now + within_s)
     everything_is_answered(world, within_s)
+    calls_end(world, within_s)
 
 
 def everything_is_answered(world: World, within_s: float) -> None:
@@ -77,6 +78,16 @@ def everything_is_answered(world: World, within_s: float) -> None:
     left = [pending for pending in world.control.by_number.values() if pending.arrived <= arrived_before]
     if left or world.control.parked:
         raise Violation("everything_is_answered", f"{left} after {within_s:.1f} s of peace; {world.control.parked}")
+
+
+def calls_end(world: World, within_s: float) -> None:
+    """No call waits for a call that waits for it."""
+    for worker in world.workers.values():
+        for model, line in worker.lines.items():
+            if line:
+                raise Violation(
+                    "calls_end", f"{len(line)} calls of {model} in {worker} after {within_s:.1f} s of peace"
+                )
 
 
 def stop_frees_everything(world: World) -> None:

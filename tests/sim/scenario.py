@@ -54,6 +54,8 @@ class Profile:
     load_crawls: float = 0.0
     mischief_every_s: float = 0.0
     mischief: dict[str, float] = field(default_factory=dict)
+    silent: float = 0.0
+    """Chance that a worker is inside native code when a manager or host comes back, and says nothing for long."""
     residents: int = 0
     family: bool = False
     stops: float = 0.0
@@ -88,7 +90,7 @@ PROFILES: tuple[Profile, ...] = (
         weight=2,
         clients=(9, 14),
         think_s=0.06,
-        call_s=1.2,
+        call_s=0.6,
         load_s=(0.1, 0.5),
         release_s=0.2,
         deadline=0.2,
@@ -117,6 +119,7 @@ PROFILES: tuple[Profile, ...] = (
     Profile(
         "restarts",
         weight=2,
+        silent=0.15,
         family=True,
         residents=1,
         nested=0.1,
@@ -136,6 +139,7 @@ PROFILES: tuple[Profile, ...] = (
     Profile(
         "upgrades",
         residents=1,
+        silent=0.15,
         family=True,
         nested=0.1,
         hold=0.1,
@@ -156,6 +160,7 @@ PROFILES: tuple[Profile, ...] = (
         "everything",
         weight=3,
         residents=1,
+        silent=0.15,
         family=True,
         nested=0.15,
         hold=0.1,

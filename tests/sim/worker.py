@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from lazyd.core import effects, events
 from lazyd.core.spec import ModelSpec
+from lazyd.manager.catching_up import missed
 from lazyd.worker.admission import Admission
 from lazyd.worker.records import Action, Drop, Emptied, Lease, Object, Revoke, Tell
 
@@ -22,8 +23,22 @@ from .truth import FRESH_S, LeaseTruth
 if TYPE_CHECKING:
     from .world import World
 
+REPORTED_EVERY_S = 0.5
+"""The host hears of leases at most so often."""
 CANCEL_S = 0.3
 """A call that was cancelled may go on for so long."""
+
+
+class Call:
+    """A call that was admitted. It runs when those before it, on the same model, have ended."""
+
+    __slots__ = ("connection", "future", "process", "script")
+
+    def __init__(self, connection: Connection, script: Script, future: Future) -> None:
+        self.connection = connection
+        self.script = script
+        self.future = future
+        self.process: Process | None = None
 
 
 class Connection:
@@ -35,7 +50,7 @@ class Connection:
         self.truth = truth
         self.known = known
         self.is_open = True
-        self.calls: list[tuple[Process, Future]] = []
+        self.calls: list[Call] = []
 
 
 class SimWorker:
@@ -55,9 +70,18 @@ class SimWorker:
         """Its process serves clients."""
         self.gone = False
         self.ordered_to_stop = False
+        self.silent_until: float | None = None
+        """Inside native code: it reads nothing and says nothing until then."""
+        self.last_report: events.WorkerReport | None = None
+        """What it last told the host."""
+        self._reported = self._next_report = 0.0
+        self._told_by_host: events.WorkerReport | None = None
+        self._unread = 0
         self.admission = Admission()
         self.leases: dict[str, LeaseTruth] = {}
         """Granted by the core, whether the grant has reached the worker or not."""
+        self.lines: dict[str, list[Call]] = {}
+        """The calls of each model, which runs one at a time: the first one runs."""
         self.load_again: dict[str, bool] = {}
         self.alarm: float | None = None
         self.inbox = Channel(world.clock, world.delay, self._obey)
@@ -74,13 +98,53 @@ class SimWorker:
         return self.admission.objects
 
     def say(self, event: events.Event) -> None:
-        if self.world.manager.attached:
+        if self.world.manager.attached and self.silent_until is None:
             self.outbox.send(event)
 
     def protected_leases(self) -> list[LeaseTruth]:
         now = self.world.clock.now
         self.leases = {name: lease for name, lease in self.leases.items() if not lease.is_over}
         return [lease for lease in self.leases.values() if lease.is_protected(now)]
+
+    # What the host knows of it.
+
+    def note(self, *, at_once: bool) -> None:
+        """What holds is told to the host: at once if an object has changed, else at most twice a second."""
+        if not self.world.may_be_silent or self.gone:
+            return
+        now = self.world.clock.now
+        if at_once or now >= self._reported + REPORTED_EVERY_S:
+            self._reported = now
+            self.last_report = self.report()
+        elif self._reported + REPORTED_EVERY_S != self._next_report:
+            self._next_report = self._reported + REPORTED_EVERY_S
+            self.world.clock.at(self._next_report, self._note_later, self._reported)
+
+    def _note_later(self, reported: float) -> None:
+        if reported == self._reported:
+            self.note(at_once=True)
+
+    def fall_silent(self, seconds: float) -> None:
+        """It reads nothing any more. What the broken connection still had lies there unread."""
+        self.silent_until = self.world.clock.now + seconds
+        self.inbox.close()
+        self.outbox.cut(0)
+        self.world.clock.after(seconds, self._wake)
+
+    def _wake(self) -> None:
+        """It reads at last: what the old connection had, then that there is a new one."""
+        if self.gone or self.silent_until is None:
+            return
+        told, self._told_by_host = self._told_by_host, None
+        self.inbox.read(self._unread if told is not None else len(self.inbox))
+        self.silent_until = None
+        self.admission.manager_lost(self.world.clock.now)
+        if told is not None and self.world.manager.attached:
+            self.admission.manager_found()
+            for event in missed(told, self.report()):
+                self.say(event)
+        self._set_alarm()
+        self.inbox.open()
 
     # What the manager orders.
 
@@ -137,6 +201,7 @@ class SimWorker:
             self.say(events.ObjectReady(worker=self.id, model=model))
         elif known is None:
             self.admission.loading(model, self.world.clock.now)
+            self.note(at_once=True)
             self.world.host.begin_load(self, self.objects[model])
 
     def unload(self, model: str) -> None:
@@ -148,9 +213,11 @@ class SimWorker:
             self._cancel_calls(model)
         elif known.state == "loading":
             self.admission.unloading(model, self.world.clock.now)
+            self.note(at_once=True)
             self._close(known)
         else:
             actions = self.admission.unloading(model, self.world.clock.now)
+            self.note(at_once=True)
             self._cancel_calls(model)
             self._act(actions)
 
@@ -170,6 +237,8 @@ class SimWorker:
     def forget(self, model: str, news: events.Event) -> None:
         """The object is no more; perhaps it is wanted again already."""
         self.admission.gone(model)
+        self.lines.pop(model, None)
+        self.note(at_once=True)
         self.say(news)
         if self.load_again.pop(model, False):
             self._load(model)
@@ -187,6 +256,7 @@ class SimWorker:
             elif isinstance(action, Emptied):
                 self._close(self.objects[action.model])
         self._set_alarm()
+        self.note(at_once=False)
 
     def _event(self, message: dict[str, Any]) -> events.Event:
         match message["is"]:
@@ -228,12 +298,20 @@ class SimWorker:
         self._act(self.admission.closed(connection.known, self.world.clock.now))
 
     def _cancel(self, connection: Connection) -> None:
-        """Calls are told to end, and do so some time later."""
+        """Calls are told to end: one that runs does so some time later, one that has not begun at once."""
         calls, connection.calls = connection.calls, []
-        for process, future in calls:
-            process.kill()
-            future.set("end of file")
-            self.world.clock.after(self.world.rng.uniform(0.0, CANCEL_S), self._call_is_over, connection, False)
+        for call in calls:
+            call.future.set("end of file")
+            if call.process is None:
+                self.lines[connection.truth.model].remove(call)
+                self.world.clock.after(0.0, self._call_is_over, connection, False)
+            else:
+                call.process.kill()
+                self.world.clock.after(self.world.rng.uniform(0.0, CANCEL_S), self._cancelled, call)
+
+    def _cancelled(self, call: Call) -> None:
+        self._call_is_over(call.connection, False)
+        self._next_call(call)
 
     def _call_is_over(self, connection: Connection, ok: bool) -> None:
         if not self.gone:
@@ -255,7 +333,7 @@ class SimWorker:
 
     def connect(self, token: str) -> Connection | None:
         """A connection shows its token. None: turned away."""
-        if not self.runs:
+        if not self.runs or self.silent_until is not None:
             return None
         if all(lease.token != token for lease in self.admission.leases.values()):
             self.inbox.read_dry()
@@ -278,14 +356,29 @@ class SimWorker:
         if not admitted:
             future.set("revoked")
             return future
-        process = Process(self.world.clock, script, lambda _: self._call_ends(connection, process, future))
-        connection.calls.append((process, future))
+        call = Call(connection, script, future)
+        connection.calls.append(call)
+        line = self.lines.setdefault(connection.truth.model, [])
+        line.append(call)
+        if len(line) == 1:
+            self._begin_call(call)
         return future
 
-    def _call_ends(self, connection: Connection, process: Process, future: Future) -> None:
-        connection.calls.remove((process, future))
-        future.set("done")
-        self._call_is_over(connection, True)
+    def _begin_call(self, call: Call) -> None:
+        call.process = Process(self.world.clock, call.script, lambda _: self._call_ends(call))
+
+    def _call_ends(self, call: Call) -> None:
+        call.connection.calls.remove(call)
+        call.future.set("done")
+        self._call_is_over(call.connection, True)
+        self._next_call(call)
+
+    def _next_call(self, ended: Call) -> None:
+        line = self.lines.get(ended.connection.truth.model, [])
+        if line and line[0] is ended:
+            del line[0]
+            if line and not self.gone:
+                self._begin_call(line[0])
 
     def hang_up(self, connection: Connection) -> None:
         """The client closes its connection, perhaps in the middle of a call."""
@@ -298,6 +391,7 @@ class SimWorker:
     def run(self) -> None:
         self.runs = True
         self.started = self.world.clock.now
+        self.note(at_once=True)
         self.inbox.open()
 
     def lose_manager(self, keep: int) -> None:
@@ -309,13 +403,26 @@ class SimWorker:
         self.admission.manager_lost(self.world.clock.now)
         self._set_alarm()
 
-    def find_manager(self) -> events.WorkerReport:
-        """A new connection. What the old one still had is read first; this report is the first thing on the new one."""
+    def find_manager(self, patience_s: float) -> events.WorkerReport:
+        """A new connection. What the old one still had is read first; a report is the first thing on the new one.
+
+        Of a worker that is silent for too long the host tells what it last heard.
+        """
+        now = self.world.clock.now
+        if self.silent_until is not None and self.silent_until > now + patience_s and self.last_report is not None:
+            self._unread = len(self.inbox)
+            self._told_by_host = self.last_report
+            return self.last_report
+        self.silent_until = None
         self.inbox.read_dry()
+        self.inbox.open()
         self.outbox.cut(0)
-        self.admission.manager_lost(self.world.clock.now)
+        self.admission.manager_lost(now)
         self.admission.manager_found()
         self._set_alarm()
+        return self.report()
+
+    def report(self) -> events.WorkerReport:
         report = self.admission.report()
         return events.WorkerReport(
             worker=self.id,

@@ -32,6 +32,7 @@ class World:
         self.rng = rng
         self.clock = Clock(START)
         self.faults = True
+        self.may_be_silent = scenario.profile.silent > 0
         self.config: Config = scenario.config
         self.saved_pins: frozenset[str] = frozenset()
         self.foreign = dict.fromkeys(scenario.devices, 0)
@@ -66,6 +67,8 @@ class World:
         """The next thing that happens, or the next alarm of the core if that is earlier."""
         if self.broken is not None:
             raise self.broken
+        if self.manager.deadline == self.clock.next_time() == float("inf"):
+            self.fail("calls_end", "nothing can happen any more, and clients wait")
         if self.manager.deadline <= self.clock.next_time():
             self.clock.now = max(self.clock.now, self.manager.deadline)
             self.manager.tick()
