@@ -12,6 +12,8 @@ from ..models import full_name
 from ..names import MODEL
 from ..session import Session
 
+PROBE_S = 5.0
+"""A daemon that does not answer a probe for so long is not well."""
 NOT_WELL = 1
 NOT_LOADED = 3
 
@@ -32,11 +34,11 @@ def health(session: Session, model: str | None, asked: str) -> int:
     \b
     Exit status: 0 yes, 1 the daemon answers but is not well, or MODEL has
     failed (--live), 3 MODEL is not loaded, 4 no such model, 69 daemon not
-    reachable.
+    reachable, 124 no answer within 5 s.
 
     Looking loads nothing and wakes nothing.
     """
-    reply = session.ask("Health")
+    reply = session.ask("Health", timeout_s=PROBE_S)
     if model is None:
         status = 0 if reply[asked] else NOT_WELL
         line = _summary(reply)

@@ -116,7 +116,8 @@ class World:
         return model
 
     def nearest(self, name: str) -> str | None:
-        return names.nearest(name, (*self.config.models, *self.config.aliases))
+        """A name that was perhaps meant; never the name itself, which may be a family's pattern."""
+        return names.nearest(name, (known for known in (*self.config.models, *self.config.aliases) if known != name))
 
     def forget_members_at_rest(self) -> None:
         """Names of members come from outside: what nobody wants is not kept without bound."""

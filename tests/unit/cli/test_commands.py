@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -296,3 +297,18 @@ def test_load_without_a_terminal_draws_nothing(daemon: Daemon, lazyctl: Lazyctl)
 
     daemon.on["Load"] = load
     assert lazyctl("load", "gemma") == (0, "gemma is ready, loaded in 2.0 s\n", "")
+
+
+def test_a_probe_of_a_daemon_that_hangs_fails_in_time(
+    lazyctl: Lazyctl, daemon: Daemon, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    let_go = threading.Event()
+
+    def hang(_: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        let_go.wait(30)
+        yield {}
+
+    daemon.on["Health"] = hang
+    monkeypatch.setattr("lazyctl.commands.health.PROBE_S", 0.1)
+    assert lazyctl("health", "--live").status == 124
+    let_go.set()
