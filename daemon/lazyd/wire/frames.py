@@ -66,11 +66,9 @@ class FrameReader:
     """
 
     def __init__(self, max_header: int = MAX_HEADER_BYTES, max_buffers: int = MAX_BUFFERS_BYTES) -> None:
-        self._max_header = max_header
-        self._max_buffers = max_buffers
         self._staging = memoryview(bytearray(_STAGING_BYTES))
         self._done: list[Frame] = []
-        self._targets = self._assemble()
+        self._targets = _assemble(self._done, max_header, max_buffers)
         self._target = next(self._targets)
         self._filled = 0
 
@@ -98,7 +96,8 @@ class FrameReader:
                 self._filled += step
                 used += step
                 self._advance()
-        done, self._done = self._done, []
+        done = self._done[:]
+        self._done.clear()
         return done
 
     def feed(self, data: Buffer) -> list[Frame]:
@@ -118,31 +117,37 @@ class FrameReader:
             self._target = next(self._targets)
             self._filled = 0
 
-    def _assemble(self) -> Iterator[memoryview]:
-        """The stream in the order it is read: yields what is to be filled next."""
-        length = bytearray(_LENGTH.size)
-        while True:
-            yield memoryview(length)
-            (size,) = _LENGTH.unpack(length)
-            if size > self._max_header:
-                raise TooLarge(reason=f"a header of {size} bytes was announced, at most {self._max_header} are allowed")
-            head = bytearray(size)
-            if size:
-                yield memoryview(head)
-            header = loads(head)
-            buffers: list[Buffer] = []
-            for size in self._sizes(header.pop("buffers", [])):
-                buffers.append(_new_buffer(size))
-                if size:
-                    yield memoryview(buffers[-1])
-            self._done.append(Frame(header, buffers))
 
-    def _sizes(self, sizes: Any) -> list[int]:
-        if type(sizes) is not list or not all(type(size) is int and size >= 0 for size in sizes):
-            raise BadFrame(reason="the sizes of a frame's buffers are not whole numbers")
-        if sum(sizes) > self._max_buffers:
-            raise TooLarge(reason=f"buffers of {sum(sizes)} bytes were announced, {self._max_buffers} are allowed")
-        return sizes
+def _assemble(done: list[Frame], max_header: int, max_buffers: int) -> Iterator[memoryview]:
+    """The stream in the order it is read: yields what is to be filled next, and puts frames into `done`.
+
+    While it waits for the next frame it keeps nothing of the last one, which may be a gigabyte.
+    """
+    length = bytearray(_LENGTH.size)
+    while True:
+        yield memoryview(length)
+        (size,) = _LENGTH.unpack(length)
+        if size > max_header:
+            raise TooLarge(reason=f"a header of {size} bytes was announced, at most {max_header} are allowed")
+        head = bytearray(size)
+        if size:
+            yield memoryview(head)
+        header = loads(head)
+        buffers: list[Buffer] = []
+        for size in _sizes(header.pop("buffers", []), max_buffers):
+            buffers.append(_new_buffer(size))
+            if size:
+                yield memoryview(buffers[-1])
+        done.append(Frame(header, buffers))
+        del head, header, buffers
+
+
+def _sizes(sizes: Any, max_buffers: int) -> list[int]:
+    if type(sizes) is not list or not all(type(size) is int and size >= 0 for size in sizes):
+        raise BadFrame(reason="the sizes of a frame's buffers are not whole numbers")
+    if sum(sizes) > max_buffers:
+        raise TooLarge(reason=f"buffers of {sum(sizes)} bytes were announced, {max_buffers} are allowed")
+    return sizes
 
 
 def _new_buffer(size: int) -> Buffer:

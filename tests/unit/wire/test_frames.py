@@ -5,6 +5,7 @@ import random
 import socket
 import struct
 import threading
+import weakref
 from typing import Any
 
 import numpy
@@ -108,6 +109,22 @@ def test_buffers_of_one_frame_are_not_those_of_the_next() -> None:
     (first,) = reader.feed(frame_bytes({}, b"one"))
     (second,) = reader.feed(frame_bytes({}, b"two"))
     assert (first.buffers, second.buffers) == ([b"one"], [b"two"])
+
+
+def test_a_reader_that_waits_keeps_nothing_of_the_last_frame() -> None:
+    """An idle connection would otherwise hold its last gigabyte."""
+    reader = FrameReader()
+    (frame,) = reader.feed(frame_bytes({}, bytes(5_000_000)))
+    buffer = weakref.ref(frame.buffers[0])
+    assert buffer() is not None
+    del frame
+    assert buffer() is None
+
+
+def test_a_reader_that_is_dropped_is_gone_at_once() -> None:
+    """Each holds 64 KiB, and a manager makes one for each `Call`."""
+    reader = weakref.ref(FrameReader())
+    assert reader() is None
 
 
 def test_header_over_the_limit_is_refused_before_it_is_read() -> None:
