@@ -112,8 +112,15 @@ def object_failed(world: World, event: ObjectFailed) -> None:
 
 
 def object_unloaded(world: World, event: ObjectUnloaded) -> None:
-    """One object of a family has left its worker."""
-    object_gone(world, world.instance(event.worker, event.model))
+    """One object has left its worker.
+
+    One that serves was ended by an earlier manager, whose order the worker read after this one had found it.
+    """
+    instance = world.instance(event.worker, event.model)
+    if instance is not None and instance.state in SERVES:
+        instance.leaving = None
+        world.enter(instance, State.UNLOADING, "an earlier order")
+    object_gone(world, instance)
 
 
 def object_gone(world: World, instance: Instance | None) -> None:
