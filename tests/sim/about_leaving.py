@@ -97,8 +97,8 @@ def _is_idle(world: World, effect: effects.Drain) -> bool:
     worker = world.workers.get(effect.worker)
     known = worker.objects.get(effect.model) if worker is not None else None
     spec = world.manager.told.spec_of(effect.model)
-    if known is None or spec is None:
-        return True  # Its exit is on the way.
+    if worker is None or known is None or spec is None or worker.was_silent:
+        return True  # Its exit is on the way, or the manager could not know of all leases.
     if spec.tier is Tier.TRANSIENT and not any(_is_somebodys(world, name) for name in known.leases):
         return True
     used = world.manager.told.workers[effect.worker].objects[effect.model].used

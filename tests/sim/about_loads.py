@@ -49,7 +49,7 @@ def one_load(world: World, effect: effects.LoadObject) -> str | None:
     told = world.manager.told
     for name, worker in told.workers.items():
         thing = worker.objects.get(effect.model)
-        if thing is None or worker.stopping:
+        if thing is None or worker.stopping or (name == effect.worker and thing.is_missing):
             continue
         if thing.stage is Stage.LOADING or (thing.stage is Stage.READY and told.is_current(worker, effect.model)):
             return f"{effect.model} is to be loaded by {effect.worker}, and is {thing.stage.value} in {name}"

@@ -8,6 +8,7 @@ from lazyd.core import answers, events
 
 from .clock import Future, Process, Script
 from .scenario import DEEPEST
+from .truth import FRESH_S
 from .worker import Connection, SimWorker
 
 if TYPE_CHECKING:
@@ -97,11 +98,26 @@ class Clients:
         yield self.world.delay()
         connection = worker.connect(outcome.token) if worker is not None else None
         if worker is None or connection is None:
+            self._turned_away(outcome.lease)
             return True
         try:
             return (yield from self._use(worker, connection, uid, depth))
         finally:
             worker.hang_up(connection)
+
+    def _turned_away(self, lease: str) -> None:
+        """A token is good at once and for a while, unless its worker has gone or is silent."""
+        truth, now = self.world.leases[lease], self.world.clock.now
+        worker = truth.worker
+        if truth.lost or truth.given_back or not worker.runs or worker.silent_until is not None:
+            return
+        asked_in_time = now < truth.granted + FRESH_S and not truth.presented
+        if (
+            asked_in_time
+            and not self.world.may_end_calls(worker, truth.model)
+            and self.world.manager.told.serves(truth.model)
+        ):
+            self.world.fail("granted_is_valid", f"the token of {lease} is turned away by {worker}")
 
     def _abandon(self, granted: answers.Granted, uid: int) -> bool:
         """The lease is given back unused, or somebody else tries to, or it is just forgotten."""

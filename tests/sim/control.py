@@ -76,7 +76,11 @@ class Control:
         self._send(Pending(kind, fields, Future(self.world.clock)))
 
     def _send(self, pending: Pending) -> None:
-        self.world.clock.after(self.world.delay(), self._arrives, pending)
+        arrives = self.world.clock.now + self.world.delay()
+        caller = self.world.leases.get(pending.fields.get("parent") or "")
+        if caller is not None:  # what its worker said of the call lies in the manager's socket already
+            arrives = max(arrives, caller.worker.outbox.quiet_at)
+        self.world.clock.at(arrives, self._arrives, pending)
 
     def _arrives(self, pending: Pending) -> None:
         if pending.given_up:

@@ -176,7 +176,9 @@ class SimManager:
         self.connection += 1
         self.world.host.finish_spawns()
         running = list(self.world.host.workers.values())
-        reports = tuple(worker.find_manager(SILENCE_S) for worker in running)
+        # A manager that had lost the host knows its workers: they are not silent then, see `scenario.Profile.silent`.
+        patience_s = SILENCE_S if self.told.hosts_found == 0 else FOREVER
+        reports = tuple(worker.find_manager(patience_s) for worker in running)
         patience_s = SILENCE_S if any(worker.silent_until is not None for worker in running) else 0.0
         arrives = self.world.clock.now + patience_s + self.world.delay()
         for worker in running:
@@ -201,8 +203,6 @@ class SimManager:
         self.connection += 1
         host.outbox.cut(0)
         host.lose(host.inbox.cut(self.world.rng.randrange(len(host.inbox) + 1)))
-        for worker in self.world.workers.values():
-            self._perhaps_silent(worker)
         self.world.clock.after(self.world.delay(), self._host_away, self.connection)
 
     def _perhaps_silent(self, worker: SimWorker) -> bool:

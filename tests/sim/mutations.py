@@ -202,16 +202,8 @@ def reports_without_an_end(w: world.World, event: Any) -> None:
     WORKER_EXITED(w, event)
 
 
-def ancestors_but_for_self_calls(w: world.World, parent: str | None) -> set[records.Instance]:
-    found: set[records.Instance] = set()
-    while parent is not None and (lease := w.leases.get(parent)) is not None and lease.instance not in found:
-        found.add(lease.instance)
-        parent = lease.parent
-    return found
-
-
-def all_nested(_: world.World, models: list[records.Model]) -> list[records.Waiter]:
-    return [waiter for model in models for waiter in model.waiters if waiter.parent is not None]
+def all_are_stuck(_: world.World, waiting: dict[records.Instance, Any]) -> Any:
+    return waiting
 
 
 def full_is_too_small(w: world.World, model: records.Model, device_name: str, needed: int) -> Any:
@@ -219,6 +211,14 @@ def full_is_too_small(w: world.World, model: records.Model, device_name: str, ne
     if needed > device.free_bytes:
         return NoRoom(model=model.key, device=device_name, needed_bytes=needed, free_bytes=0, reason="full")
     return None
+
+
+def nothing_is_unloaded_unasked(w: world.World, event: Any) -> None:
+    reports.object_gone(w, w.instance(event.worker, event.model))
+
+
+def only_memory_is_waited_for(*_: Any) -> bool:
+    return False
 
 
 def any_of_them_will_do(w: world.World, model: records.Model, choices: list[Any]) -> tuple[list[Any], Any]:
@@ -317,13 +317,22 @@ MUTATIONS: tuple[Mutation, ...] = (
         put(plans, "advance", one_plan_is_for_ever),
     ),
     Mutation(
-        "cycles of waiting are not seen", ("everything_is_answered",), "chains", put(cycles, "refuse_cycles", nothing)
+        "cycles of waiting are not seen",
+        ("everything_is_answered", "calls_end"),
+        "chains",
+        put(cycles, "refuse_cycles", nothing),
+    ),
+    Mutation(
+        "cycles of turns are not seen",
+        ("calls_end", "everything_is_answered"),
+        "chains",
+        put(cycles, "closes_a_cycle", only_memory_is_waited_for),
     ),
     Mutation(
         "every nested request is a cycle",
         ("refusals_are_true", "core_carries_on"),
         "chains",
-        put(cycles, "deadlocked", all_nested),
+        put_all(put(cycles, "stuck", all_are_stuck), put(cycles, "can_come", lambda *_: False)),
     ),
     Mutation(
         "no room as soon as a device is full",
@@ -411,7 +420,12 @@ MUTATIONS: tuple[Mutation, ...] = (
         "everything",
         put(core, "settle", loads_although_stopping),
     ),
-    Mutation("a stop does nothing", ("stop_frees_everything",), "everything", put(rules, "must_leave", nothing)),
+    Mutation(
+        "a stop does nothing",
+        ("stop_frees_everything", "everything_is_answered", "residents_stand"),
+        "everything",
+        put(rules, "must_leave", nothing),
+    ),
     # The machine itself.
     Mutation("alarms are never taken out", ("timers_move_on",), "calm", put(alarms.Alarms, "due", lambda *_: [])),
     Mutation("a step that the table does not have", ("core_carries_on",), "calm", put(lives, "serve_on", illegal_step)),
@@ -422,16 +436,6 @@ MUTATIONS: tuple[Mutation, ...] = (
         put(refusals, "too_big", nothing),
     ),
     # Mistakes that were really made, and that the simulation found.
-    Mutation(
-        "a self-call hides the callers above it",
-        ("everything_is_answered",),
-        "chains",
-        put_all(
-            put(leases, "ancestors", ancestors_but_for_self_calls),
-            put(plans, "ancestors", ancestors_but_for_self_calls),
-            put(cycles, "ancestors", ancestors_but_for_self_calls),
-        ),
-    ),
     Mutation(
         "a model is kept on any device",
         ("pins_leave_room",),

@@ -55,7 +55,7 @@ class Profile:
     mischief_every_s: float = 0.0
     mischief: dict[str, float] = field(default_factory=dict)
     silent: float = 0.0
-    """Chance that a worker is inside native code when a manager or host comes back, and says nothing for long."""
+    """Chance that a worker is inside native code when a new manager comes, and says nothing for long."""
     residents: int = 0
     family: bool = False
     stops: float = 0.0
@@ -139,7 +139,6 @@ PROFILES: tuple[Profile, ...] = (
     Profile(
         "upgrades",
         residents=1,
-        silent=0.15,
         family=True,
         nested=0.1,
         hold=0.1,

@@ -39,6 +39,8 @@ class ToldObject:
     load_s: float = 0.0
     used: float = 0.0
     """When it became ready, was granted, or a call was told to begin or end."""
+    is_missing: bool = False
+    """The worker was found without it: the order to load it may be repeated."""
     said_busy: float = 0.0
     """When the worker last answered that it is busy."""
     drain: int | None = None
@@ -175,7 +177,9 @@ class Told:
         self._gone(event.worker, event.model)
 
     def _hear_objectunloaded(self, event: events.ObjectUnloaded) -> None:
-        self._gone(event.worker, event.model)
+        thing = self._object(event.worker, event.model)
+        if thing is not None and thing.stage is not Stage.LOADING:  # else it is the one before
+            self._gone(event.worker, event.model)
 
     def _hear_stillbusy(self, event: events.StillBusy) -> None:
         thing = self._object(event.worker, event.model)
@@ -240,7 +244,8 @@ class Told:
                     self.has_failed.update((model, True) for model in worker.at(Stage.LOADING))
             case effects.LoadObject(worker=name, model=model):
                 now = self._world.clock.now
-                self.workers[name].objects[model] = ToldObject(Stage.LOADING, now, now)
+                if (thing := self._object(name, model)) is None or thing.stage is not Stage.LOADING:
+                    self.workers[name].objects[model] = ToldObject(Stage.LOADING, now, now)
             case effects.UnloadObject(worker=name, model=model):
                 if (thing := self._object(name, model)) is not None:
                     if thing.stage is Stage.LOADING:
@@ -307,6 +312,8 @@ class Told:
             thing.drain = 0 if told.state == "draining" else None
             worker.objects[told.model] = thing
         for model, was in old.items():
-            if was.stage is Stage.UNLOADING and known is not None and model in known.objects:
-                worker.objects.setdefault(model, was)
+            still_goes = was.stage is Stage.UNLOADING and known is not None and model in known.objects
+            if (still_goes or was.stage is Stage.LOADING) and model not in worker.objects:
+                worker.objects[model] = was
+                was.is_missing = True
         return worker

@@ -72,6 +72,8 @@ class SimWorker:
         self.ordered_to_stop = False
         self.silent_until: float | None = None
         """Inside native code: it reads nothing and says nothing until then."""
+        self.was_silent = False
+        """It may have obeyed an earlier manager after the present one had been told what it holds."""
         self.last_report: events.WorkerReport | None = None
         """What it last told the host."""
         self._reported = self._next_report = 0.0
@@ -127,6 +129,7 @@ class SimWorker:
     def fall_silent(self, seconds: float) -> None:
         """It reads nothing any more. What the broken connection still had lies there unread."""
         self.silent_until = self.world.clock.now + seconds
+        self.was_silent = True
         self.inbox.close()
         self.outbox.cut(0)
         self.world.clock.after(seconds, self._wake)
@@ -172,10 +175,9 @@ class SimWorker:
                 self.world.fail("names_what_exists", f"{self} was told {order}")
 
     def _must_have(self, model: str, order: effects.Effect) -> None:
+        """It has what is named, unless the manager could not know better: it leaves, or was silent for long."""
         known = self.objects.get(model)
-        if self.pid and not self.runs:
-            return  # It leaves, which this manager may not know.
-        if known is None or known.state != "ready":
+        if (known is None or known.state != "ready") and self.runs and not self.was_silent:
             self.world.fail("names_what_exists", f"{self} was told {order}")
 
     def _grant(self, truth: LeaseTruth, now: float) -> None:
@@ -189,7 +191,7 @@ class SimWorker:
             parent=truth.parent,
         )
         self.admission.grant(truth.known)
-        if truth.lease not in self.admission.leases and self.runs:
+        if truth.lease not in self.admission.leases and self.runs and not self.was_silent:
             self.world.fail("granted_is_valid", f"{truth.lease} on {truth.model} reached {self}")
         self._act([])
 
