@@ -1,25 +1,26 @@
 """The simulation: the real decision core in a world that can be made to go wrong.
 
-`lazyd.core` runs unchanged. Around it stand a virtual clock, a host whose workers keep the
-protocol with a truth of their own, clients with all the bad manners of real ones, and faults.
-After every event the sentences of docs/architecture.md about the core are checked, each by one
-function of `invariants`. Everything is drawn from one seed, so a failing run can be repeated:
+`lazyd.core` runs unchanged, and so do the rules of the worker's half (`lazyd.worker.admission`).
+Around them stand a virtual clock, a host, clients with all the bad manners of real ones, and
+faults. After every event the sentences of docs/architecture.md about the core are checked, each
+by one function. Everything is drawn from one seed, so a failing run can be repeated:
 
     python -m tests.sim --seed 1234            one schedule, told in full if it fails
     python -m tests.sim --base 99 --events N   many schedules, as the test does it
 
 Where things are:
 
-    clock, channel      virtual time, processes as generators, sockets that keep order and can be cut
-    scenario            which devices, models and faults a schedule has; drawn from the seed
-    host, worker        the other side of the core's effects, with a truth of its own
-    manager             the shell around the core: it delivers events and carries out effects
-    control, clients    requests that are repeated when the manager comes back, and who makes them
-    mischief            crashes, restarts, strangers on the devices, changed configurations
-    told                what the core has been told and has ordered, read off its interface alone
-    invariants, bound   what must hold after every event
-    world, runner       one schedule, and many
-    mutations           the core broken on purpose; the tests show that each is caught
+    clock, channel       virtual time, processes as generators, sockets that keep order and can be cut
+    profiles, scenario   kinds of schedules; which devices, models and faults one has, from its seed
+    worker, desk         a worker and its data socket: real rules, dice for loads and calls
+    reporting, host      what workers tell of themselves; starting and ending them
+    manager              the shell around the core: it delivers events and carries out effects
+    control, clients     requests, repeated when the manager comes back, and who makes them
+    mischief             crashes, restarts, strangers on the devices, people with lazyctl
+    told, truth          what the core was told and ordered; what is really so
+    invariants           the table of what must hold; the checks are in about_* and peace, with bound
+    world, runner        one schedule, and many
+    mutations, broken    the core broken on purpose; the tests show that each is noticed
 
 Nothing outside the tests imports this package.
 """

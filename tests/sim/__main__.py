@@ -7,8 +7,8 @@ import random
 import sys
 import time
 
+from .profiles import PROFILES
 from .runner import EVENTS_A_SCHEDULE, ScheduleFailed, run_many, run_schedule, story
-from .scenario import PROFILES
 
 
 def main() -> int:

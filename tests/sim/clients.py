@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 from lazyd.core import answers, events
 
 from .clock import Future, Process, Script
-from .scenario import DEEPEST
+from .desk import Connection
+from .profiles import DEEPEST
 from .truth import FRESH_S
-from .worker import Connection, SimWorker
+from .worker import SimWorker
 
 if TYPE_CHECKING:
     from .world import World
@@ -96,14 +97,14 @@ class Clients:
                 return False
         worker = self.world.workers.get(outcome.worker)
         yield self.world.delay()
-        connection = worker.connect(outcome.token) if worker is not None else None
+        connection = worker.desk.connect(outcome.token) if worker is not None else None
         if worker is None or connection is None:
             self._turned_away(outcome.lease)
             return True
         try:
             return (yield from self._use(worker, connection, uid, depth))
         finally:
-            worker.hang_up(connection)
+            worker.desk.hang_up(connection)
 
     def _turned_away(self, lease: str) -> None:
         """A token is good at once and for a while, unless its worker has gone or is silent."""
@@ -128,7 +129,7 @@ class Clients:
 
     def _use(self, worker: SimWorker, connection: Connection, uid: int, depth: int) -> Script:
         for _ in range(self.rng.randrange(0 if self.profile.abandon else 1, 4)):
-            call = worker.call(connection, self._call_body(connection, uid, depth))
+            call = worker.desk.call(connection, self._call_body(connection, uid, depth))
             if self.profile.mischief and self.rng.random() < GIVES_BACK_TOO_SOON:
                 self.world.control.tell(events.Release, lease=connection.truth.lease, holder=uid)
                 connection.truth.given_back = True

@@ -119,7 +119,7 @@ class SimHost:
 
     def _ready(self, worker: SimWorker, known: Object) -> None:
         worker.admission.loaded(known.model, self.world.clock.now)
-        worker.note(at_once=True)
+        worker.reporter.note(at_once=True)
         worker.say(events.ObjectReady(worker=worker.id, model=known.model))
 
     def _fails(self, worker: SimWorker, known: Object) -> None:

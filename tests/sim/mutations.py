@@ -35,10 +35,10 @@ from lazyd.core import (
     view,
     world,
 )
-from lazyd.core.answers import Loaded, NoRoom
-from lazyd.core.effects import Drain
 from lazyd.core.lifecycle import GONE, State
 from lazyd.worker.records import Lease as WorkerLease
+
+from . import broken
 
 Patch = Callable[[contextlib.ExitStack], None]
 
@@ -85,161 +85,6 @@ def nothing(*_: Any, **__: Any) -> None:
     """Instead of a function that should have done something."""
 
 
-# Mistakes that take more than a line.
-
-
-def released_at_stop(w: world.World, worker: records.Worker, grace_s: float) -> None:
-    STOP_WORKER(w, worker, grace_s)
-    w.ledger.release(worker.id)
-
-
-def answered_twice(self: world.World, request: int, outcome: Any) -> None:
-    ANSWER(self, request, outcome)
-    ANSWER(self, request, outcome)
-
-
-def evicts_what_is_kept(w: world.World, instance: records.Instance, **how: Any) -> bool:
-    if instance.model.kept and instance.leaving is None and instance.state is State.READY:
-        return not instance.model.waiters and instance.protected_until <= w.now
-    return MAY_LEAVE(w, instance, **how)
-
-
-def goes_although_kept(victim: records.Instance, plan: records.Plan) -> bool:
-    return victim.state is not State.READY and (victim.leaving is None or victim.leaving.plan is plan)
-
-
-def idle_although_kept(instance: records.Instance, *more: Any) -> float | None:
-    return instance.last_used + 5.0 if instance.model.kept else IDLE_UNTIL(instance, *more)
-
-
-def idle_too_soon(instance: records.Instance, *_: Any) -> float | None:
-    return None if instance.model.kept else instance.protected_until
-
-
-def transient_like_others(instance: records.Instance, *_: Any) -> float | None:
-    return None if instance.model.kept else instance.last_used + (instance.model.spec.idle_timeout_s or 0.0)
-
-
-def leaves_without_asking(
-    w: world.World, instance: records.Instance, reason: records.Reason, *, finish: bool, plan: Any = None
-) -> None:
-    DRAIN(w, instance, reason, finish=finish, plan=plan)
-    if instance.leaving is not None:
-        instance.leaving.drained = True
-    w.out[:] = [effect for effect in w.out if not isinstance(effect, Drain)]
-
-
-def load_although_loading(w: world.World, model: records.Model) -> None:
-    WANT(w, model)
-    if model.instance is not None and model.instance.state is State.LOADING and len(model.waiters) > 1:
-        w.wanting[model.key] = model
-
-
-def grant_after_the_answer(
-    w: world.World, instance: records.Instance, waiter: records.Waiter, *, cold_start: bool
-) -> None:
-    GRANT(w, instance, waiter, cold_start=cold_start)
-    w.out[-2], w.out[-1] = w.out[-1], w.out[-2]
-
-
-def grant_without_hold(w: world.World, instance: records.Instance, waiter: records.Waiter, *, cold_start: bool) -> None:
-    waiter.hold_s = 0.0
-    GRANT(w, instance, waiter, cold_start=cold_start)
-
-
-def release_by_anybody(w: world.World, event: Any) -> None:
-    lease = w.leases.get(event.lease)
-    if lease is not None:
-        lease.holder = event.holder
-    RELEASE(w, event)
-
-
-def waiting_for_no_host(w: world.World) -> None:
-    w.host_found = True
-    MAKE_ROOM(w)
-
-
-def two_places_more(w: world.World, spec: Any) -> None:
-    OFFER_PLACES(w, spec)
-    if spec.max_loaded:
-        device = w.ledger.devices[lives.slots_of(spec.key)]
-        device.budget_bytes = device.total_bytes = spec.max_loaded + 2
-
-
-def loaded_before_ready(w: world.World, model: records.Model) -> None:
-    for waiter in list(model.waiters) if model.instance is not None else []:
-        if not waiter.lease_wanted:
-            requests.leave_line(w, waiter)
-            w.answer(waiter.request, Loaded(state="ready", load_s=0.0))
-    SERVE(w, model)
-
-
-def looking_refreshes(c: core.Core, now: float) -> list[Any]:
-    for instance in c.world.instances():
-        instance.last_used = now
-    return MODELS(c, now)
-
-
-def illegal_step(w: world.World, instance: records.Instance, reason: str) -> None:
-    SERVE_ON(w, instance, reason)
-    w.enter(instance, State.LOADING)
-
-
-def loads_although_stopping(w: world.World) -> None:
-    with mock.patch.object(world.World, "stopping", False):
-        SETTLE(w)
-
-
-def forgets_the_room_alarm(self: alarms.Alarms, key: Any, when: float) -> None:
-    if key != ("room",):
-        SET(self, key, when)
-
-
-def reports_without_an_end(w: world.World, event: Any) -> None:
-    worker = w.workers.get(event.worker)
-    if worker is not None and any(i.state is State.READY for i in worker.instances.values()):
-        return
-    WORKER_EXITED(w, event)
-
-
-def all_are_stuck(_: world.World, waiting: dict[records.Instance, Any]) -> Any:
-    return waiting
-
-
-def full_is_too_small(w: world.World, model: records.Model, device_name: str, needed: int) -> Any:
-    device = w.ledger.devices[device_name]
-    if needed > device.free_bytes:
-        return NoRoom(model=model.key, device=device_name, needed_bytes=needed, free_bytes=0, reason="full")
-    return None
-
-
-def nothing_is_unloaded_unasked(w: world.World, event: Any) -> None:
-    reports.object_gone(w, w.instance(event.worker, event.model))
-
-
-def only_memory_is_waited_for(*_: Any) -> bool:
-    return False
-
-
-def any_of_them_will_do(w: world.World, model: records.Model, choices: list[Any]) -> tuple[list[Any], Any]:
-    good, refusal = POSSIBLE(w, model, choices)
-    return (choices if good else good), refusal
-
-
-def one_plan_is_for_ever(w: world.World, plan: records.Plan) -> None:
-    if not plan.committed:
-        ADVANCE(w, plan)
-
-
-ADVANCE, ANSWER, DRAIN, GRANT = plans.advance, world.World.answer, lives.drain, leases.grant
-IDLE_UNTIL, MAKE_ROOM, MAY_LEAVE, MODELS = rules.idle_until, room.make_room, eviction.may_leave, view.models
-OFFER_PLACES, RELEASE, SERVE, SERVE_ON = configuring.offer_places, leases.release, rules.serve, lives.serve_on
-SET, SETTLE, STOP_WORKER, WANT = alarms.Alarms.set, core.settle, lives.stop_worker, rules.want
-WORKER_EXITED = reports.worker_exited
-POSSIBLE = refusals.possible
-
-BUDGET_ALONE = property(lambda device: device.budget_bytes)
-NO_MARGIN = property(lambda device: min(device.budget_bytes, device.total_bytes - device.foreign_bytes))
 EVENTS = core.EVENTS
 
 MUTATIONS: tuple[Mutation, ...] = (
@@ -251,14 +96,17 @@ MUTATIONS: tuple[Mutation, ...] = (
         put_all(put(ledger.Ledger, "fits", lambda *_: True), put(room, "covers", lambda *_: True)),
     ),
     Mutation(
-        "strangers are not looked at", ("admission_fits",), "failures", put(ledger.Device, "limit_bytes", BUDGET_ALONE)
+        "strangers are not looked at",
+        ("admission_fits",),
+        "failures",
+        put(ledger.Device, "limit_bytes", broken.BUDGET_ALONE),
     ),
-    Mutation("the margin is used", ("admission_fits",), "calm", put(ledger.Device, "limit_bytes", NO_MARGIN)),
+    Mutation("the margin is used", ("admission_fits",), "calm", put(ledger.Device, "limit_bytes", broken.NO_MARGIN)),
     Mutation(
         "bytes are free when the order to stop is given",
         ("admission_fits",),
         "calm",
-        put(lives, "stop_worker", released_at_stop),
+        put(lives, "stop_worker", broken.released_at_stop),
     ),
     Mutation(
         "adopted workers are not booked",
@@ -276,24 +124,24 @@ MUTATIONS: tuple[Mutation, ...] = (
         "loads do not wait for the host",
         ("loads_wait_for_the_host",),
         "restarts",
-        put(core, "make_room", waiting_for_no_host),
+        put(core, "make_room", broken.waiting_for_no_host),
     ),
     Mutation(
         "a second load",
         ("one_load",),
         "calm",
-        put(core, "RULES", tuple(load_although_loading if r is rules.want else r for r in rules.RULES)),
+        put(core, "RULES", tuple(broken.load_although_loading if r is rules.want else r for r in rules.RULES)),
     ),
     Mutation(
         "max_loaded is not obeyed",
         ("family_keeps_its_limit",),
         "family",
-        put(configuring, "offer_places", two_places_more),
+        put(configuring, "offer_places", broken.two_places_more),
     ),
     Mutation("no pause after a failure", ("failures_pause",), "failures", put(lives, "pause_s", lambda _: 0.0)),
     Mutation("max_pinned is not obeyed", ("pins_leave_room",), "residents", put(pins, "keeps_too_much", nothing)),
     # Requests.
-    Mutation("two answers", ("answered_once",), "calm", put(world.World, "answer", answered_twice)),
+    Mutation("two answers", ("answered_once",), "calm", put(world.World, "answer", broken.answered_twice)),
     Mutation(
         "an answer after a cancel",
         ("answered_once", "nothing_leaves_without_cause"),
@@ -308,13 +156,13 @@ MUTATIONS: tuple[Mutation, ...] = (
         "time alone changes nothing",
         ("wait_is_bounded", "everything_is_answered"),
         "rivals",
-        put(alarms.Alarms, "set", forgets_the_room_alarm),
+        put(alarms.Alarms, "set", broken.forgets_the_room_alarm),
     ),
     Mutation(
         "a plan keeps what it freed",
         ("wait_is_bounded", "everything_is_answered"),
         "rivals",
-        put(plans, "advance", one_plan_is_for_ever),
+        put(plans, "advance", broken.one_plan_is_for_ever),
     ),
     Mutation(
         "cycles of waiting are not seen",
@@ -326,37 +174,42 @@ MUTATIONS: tuple[Mutation, ...] = (
         "cycles of turns are not seen",
         ("calls_end", "everything_is_answered"),
         "chains",
-        put(cycles, "closes_a_cycle", only_memory_is_waited_for),
+        put(cycles, "closes_a_cycle", broken.only_memory_is_waited_for),
     ),
     Mutation(
         "every nested request is a cycle",
         ("refusals_are_true", "core_carries_on"),
         "chains",
-        put_all(put(cycles, "stuck", all_are_stuck), put(cycles, "can_come", lambda *_: False)),
+        put_all(put(cycles, "stuck", broken.all_are_stuck), put(cycles, "can_come", lambda *_: False)),
     ),
     Mutation(
         "no room as soon as a device is full",
         ("refusals_are_true",),
         "calm",
-        put(refusals, "too_big", full_is_too_small),
+        put(refusals, "too_big", broken.full_is_too_small),
     ),
     Mutation(
         "loaded before it is ready",
         ("loaded_is_true",),
         "calm",
-        put(core, "RULES", tuple(loaded_before_ready if r is rules.serve else r for r in rules.RULES)),
+        put(core, "RULES", tuple(broken.loaded_before_ready if r is rules.serve else r for r in rules.RULES)),
     ),
-    Mutation("looking is a use", ("looking_changes_nothing",), "calm", put(view, "models", looking_refreshes)),
+    Mutation("looking is a use", ("looking_changes_nothing",), "calm", put(view, "models", broken.looking_refreshes)),
     # Leases.
     Mutation(
-        "the answer before the grant", ("granted_is_valid",), "calm", put(leases, "grant", grant_after_the_answer)
+        "the answer before the grant",
+        ("granted_is_valid",),
+        "calm",
+        put(leases, "grant", broken.grant_after_the_answer),
     ),
-    Mutation("a lease is not held", ("granted_is_valid",), "residents", put(leases, "grant", grant_without_hold)),
+    Mutation(
+        "a lease is not held", ("granted_is_valid",), "residents", put(leases, "grant", broken.grant_without_hold)
+    ),
     Mutation(
         "a model leaves without being asked",
         ("busy_is_protected", "granted_is_valid"),
         "calm",
-        put(lives, "drain", leaves_without_asking),
+        put(lives, "drain", broken.leaves_without_asking),
     ),
     Mutation(
         "calls are ended without force",
@@ -369,13 +222,13 @@ MUTATIONS: tuple[Mutation, ...] = (
         "anybody may release",
         ("only_the_holder_releases",),
         "residents",
-        put_entry(EVENTS, events.Release, release_by_anybody),
+        put_entry(EVENTS, events.Release, broken.release_by_anybody),
     ),
     Mutation(
         "a worker's end is not noticed",
         ("names_what_exists", "loaded_is_true"),
         "nested",
-        put_entry(EVENTS, events.WorkerExited, reports_without_an_end),
+        put_entry(EVENTS, events.WorkerExited, broken.reports_without_an_end),
     ),
     Mutation(
         "unpresented leases last for ever", ("nothing_lingers",), "residents", put_entry(core.ALARMS, "lease", nothing)
@@ -385,20 +238,22 @@ MUTATIONS: tuple[Mutation, ...] = (
         "pinned models are evicted",
         ("kept_is_not_evicted",),
         "residents",
-        put_all(put(eviction, "may_leave", evicts_what_is_kept), put(plans, "still_goes", goes_although_kept)),
+        put_all(
+            put(eviction, "may_leave", broken.evicts_what_is_kept), put(plans, "still_goes", broken.goes_although_kept)
+        ),
     ),
     Mutation(
         "pinned models are idle",
         ("kept_is_not_evicted",),
         "residents",
-        put_all(put(rules, "idle_until", idle_although_kept), without_rule(rules.let_stay)),
+        put_all(put(rules, "idle_until", broken.idle_although_kept), without_rule(rules.let_stay)),
     ),
     Mutation("no quantum", ("quantum_is_served",), "rivals", put(eviction, "quantum_until", lambda _: 0.0)),
     Mutation(
         "idle too soon",
         ("nothing_leaves_without_cause", "quantum_is_served"),
         "calm",
-        put(rules, "idle_until", idle_too_soon),
+        put(rules, "idle_until", broken.idle_too_soon),
     ),
     Mutation(
         "who is busy is asked again at once", ("busy_is_not_asked_again",), "chains", put(reports, "ASK_AGAIN_S", 0.0)
@@ -408,7 +263,7 @@ MUTATIONS: tuple[Mutation, ...] = (
         "transient models wait for their idle time",
         ("transient_leaves",),
         "calm",
-        put(rules, "idle_until", transient_like_others),
+        put(rules, "idle_until", broken.transient_like_others),
     ),
     Mutation(
         "unloaded before it is free", ("unloaded_is_free",), "family", put(unloads, "GONE", GONE | {State.UNLOADING})
@@ -418,7 +273,7 @@ MUTATIONS: tuple[Mutation, ...] = (
         "a stop loads on",
         ("stop_is_a_stop", "stop_frees_everything"),
         "everything",
-        put(core, "settle", loads_although_stopping),
+        put(core, "settle", broken.loads_although_stopping),
     ),
     Mutation(
         "a stop does nothing",
@@ -428,7 +283,9 @@ MUTATIONS: tuple[Mutation, ...] = (
     ),
     # The machine itself.
     Mutation("alarms are never taken out", ("timers_move_on",), "calm", put(alarms.Alarms, "due", lambda *_: [])),
-    Mutation("a step that the table does not have", ("core_carries_on",), "calm", put(lives, "serve_on", illegal_step)),
+    Mutation(
+        "a step that the table does not have", ("core_carries_on",), "calm", put(lives, "serve_on", broken.illegal_step)
+    ),
     Mutation(
         "what never fits is not refused",
         ("wait_is_bounded", "everything_is_answered"),
@@ -440,7 +297,7 @@ MUTATIONS: tuple[Mutation, ...] = (
         "a model is kept on any device",
         ("pins_leave_room",),
         "residents",
-        put(refusals, "possible", any_of_them_will_do),
+        put(refusals, "possible", broken.any_of_them_will_do),
     ),
     # The worker's half of the hand-shake.
     Mutation(

@@ -88,7 +88,7 @@ def calls_end(world: World, within_s: float) -> None:
     if world.scenario.profile.silent:
         return
     for worker in world.workers.values():
-        for model, line in worker.lines.items():
+        for model, line in worker.desk.lines.items():
             if line:
                 raise Violation(
                     "calls_end", f"{len(line)} calls of {model} in {worker} after {within_s:.1f} s of peace"

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from .scenario import PROFILES, Profile, draw
+from .profiles import PROFILES, Profile
+from .scenario import draw
 from .truth import Violation
 from .world import World
 

@@ -17,8 +17,8 @@ from lazyd.core import answers, effects, events
 
 from .invariants import INVARIANTS, NAMES
 from .mutations import MUTATIONS
+from .profiles import PROFILES
 from .runner import ScheduleFailed, run_many, run_schedule, story
-from .scenario import PROFILES
 
 EVENTS = int(os.environ.get("SIM_EVENTS", "100000"))
 SLOWEST_RATE = 500
