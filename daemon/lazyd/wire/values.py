@@ -15,6 +15,7 @@ Without numpy an array arrives as an `Array`, and an `Array` may be sent.
 
 from __future__ import annotations
 
+import base64
 import binascii
 import math
 import sys
@@ -258,6 +259,6 @@ def _to_base64(data: Buffer) -> str:
 
 def _from_base64(text: Any) -> bytearray:
     try:
-        return bytearray(binascii.a2b_base64(text))
+        return bytearray(base64.b64decode(text, validate=True))  # else what is damaged is skipped
     except (TypeError, ValueError) as error:
         raise BadFrame(reason=f"bytes that are not base64 ({error})") from None

@@ -219,7 +219,7 @@ def test_malformed_values_are_refused(value: Any) -> None:
         unpack(value, [bytearray(8), bytearray()])
 
 
-@pytest.mark.parametrize("text", ["x", 5, None, "é"], ids=repr)
+@pytest.mark.parametrize("text", ["x", 5, None, "é", "!!", "AA!A", "AAAA AAAA", "AAA"], ids=repr)
 def test_bad_base64_is_refused(text: Any) -> None:
     with pytest.raises(BadFrame):
         from_json({"$bytes": text})
