@@ -24,6 +24,8 @@ else:
 
 INTERFACE = "io.lazyd"
 SERVICE = "org.varlink.service"
+FAULT = "Fatal Python error: "
+"""How the interpreter begins to say which signal ends it; where it was follows."""
 
 
 @dataclass_transform(kw_only_default=True)
@@ -120,6 +122,8 @@ class NoRoom(LazydError):
     reason: str = ""
 
     def message(self) -> str:
+        if not self.needed_bytes:  # not for want of bytes
+            return f"no room for {self.model}: {self.reason}"
         return (
             f"no room for {self.model} on {self.device}: it needs {_size(self.needed_bytes)}, "
             f"{_size(self.free_bytes)} can be had ({self.reason}); try later, or unload something"
@@ -238,7 +242,7 @@ class WorkerDied(LazydError):
             how = f"exited with status {self.status}"
         else:
             how = "ended"
-        last = self.log.strip().rpartition("\n")[2]
+        last = _last_words(self.log)
         why = f" after it wrote {last!r}" if last else ""
         return f"the worker of {self.model} {how}{why}; the next call loads it again, see 'lazyctl logs {self.model}'"
 
@@ -428,6 +432,9 @@ class ProtocolError(LazydError):
 class TooLarge(ProtocolError):
     """A message is larger than the protocol allows."""
 
+    def message(self) -> str:
+        return f"a message is too large: {self.reason}"
+
 
 class NotJson(ProtocolError):
     """A message is not a JSON object."""
@@ -458,6 +465,12 @@ def from_varlink(name: Any, parameters: Any = None) -> LazydError:
         return RemoteError(name=name, parameters=given)
     fields = {field: given.get(cls.wire_name(field)) for field in cls.fields}
     return cls(**{field: value for field, value in fields.items() if value is not None})
+
+
+def _last_words(log: str) -> str:
+    """The line of a log that says why the process ended: the last one, or the first of what faulthandler wrote."""
+    lines = log.strip().split("\n")
+    return next((line for line in reversed(lines) if line.startswith(FAULT)), lines[-1]).strip()
 
 
 def _signal(number: int) -> str:

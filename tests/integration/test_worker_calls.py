@@ -268,6 +268,13 @@ def test_what_is_no_frame_ends_that_connection_alone(manager: Manager, worker: s
     assert client.call("echo") == []
 
 
+def test_a_result_that_is_too_large_is_said_to_be(client: Client) -> None:
+    with pytest.raises(CallError, match=r"the result cannot be sent, its text has \d+ bytes") as caught:
+        client.call("text", 20_000_000)
+    assert caught.value.name == "CallFailed"
+    assert client.call("echo") == []
+
+
 def test_bad_arguments_fail_the_call_alone(client: Client) -> None:
     client.send({"id": 1, "method": "echo", "args": [{"$array": 9, "dtype": "<f4", "shape": [1]}]})
     with pytest.raises(CallError, match="CallFailed"):

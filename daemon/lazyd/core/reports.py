@@ -27,6 +27,7 @@ from .world import World
 
 ASK_AGAIN_S = 0.25
 """How long a worker that said that it is busy is left in peace."""
+FAULT = "Fatal Python error: "
 FORGIVEN_DEATHS = 1
 """A worker that dies while it serves is an accident the first time."""
 
@@ -199,15 +200,24 @@ def instance_died(world: World, instance: Instance, event: WorkerExited) -> None
 
 
 def describe_exit(event: WorkerExited) -> str:
-    """One line: how the worker ended, and the last thing it said."""
+    """One line: how the worker ended, and what it said of it."""
     if event.signal is not None:
         how = f"the worker was killed by signal {event.signal}"
     elif event.status is not None:
         how = f"the worker exited with status {event.status}"
     else:
         how = "the worker ended"
-    last = event.log.strip().rsplit("\n", 1)[-1].strip()
+    last = last_words(event.log)
     return f"{how}: {last}" if last else how
+
+
+def last_words(log: str) -> str:
+    """The last line of a log; or where a signal ended the interpreter, the line that names the fault.
+
+    The interpreter writes it first, and then where each thread was.
+    """
+    lines = log.strip().split("\n")
+    return next((line for line in reversed(lines) if line.startswith(FAULT)), lines[-1]).strip()
 
 
 def host_away(world: World, _: HostAway) -> None:

@@ -48,12 +48,10 @@ def frame_parts(header: Mapping[str, Any], buffers: Sequence[Buffer] = ()) -> li
     head = dumps({**header, "buffers": sizes} if sizes else header)
     if len(head) > MAX_HEADER_BYTES:
         raise TooLarge(
-            reason=f"a header has {len(head)} bytes, at most {MAX_HEADER_BYTES} are allowed; send bulk as arrays"
+            reason=f"its text has {len(head)} bytes, at most {MAX_HEADER_BYTES} are allowed; send bulk as arrays or bytes"
         )
     if sum(sizes) > MAX_BUFFERS_BYTES:
-        raise TooLarge(
-            reason=f"the arrays of a message have {sum(sizes)} bytes, at most {MAX_BUFFERS_BYTES} are allowed"
-        )
+        raise TooLarge(reason=f"its arrays have {sum(sizes)} bytes, at most {MAX_BUFFERS_BYTES} are allowed")
     return [_LENGTH.pack(len(head)) + head, *(data for data in buffers if len(data))]
 
 

@@ -22,7 +22,7 @@ def encode(message: Mapping[str, Any]) -> bytes:
     """
     data = dumps(message)
     if len(data) > MAX_MESSAGE_BYTES:
-        raise TooLarge(reason=f"a message has {len(data)} bytes, at most {MAX_MESSAGE_BYTES} are allowed")
+        raise TooLarge(reason=f"it has {len(data)} bytes, at most {MAX_MESSAGE_BYTES} are allowed")
     return data + b"\0"
 
 
@@ -80,7 +80,7 @@ class Splitter:
 
     def _check(self, size: int) -> None:
         if size > self._limit:
-            raise TooLarge(reason=f"a message has more than {self._limit} bytes")
+            raise TooLarge(reason=f"it has more than {self._limit} bytes")
 
 
 def _no_constant(name: str) -> Any:

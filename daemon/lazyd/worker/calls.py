@@ -7,16 +7,17 @@ what it claims back from the queue.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import traceback
 from typing import TYPE_CHECKING, Any
 
-from ..errors import CallFailed, Cancelled, LazydError, NotSendable, ProtocolError
+from ..errors import CallFailed, Cancelled, LazydError, NotSendable, ProtocolError, TooLarge
 from ..runtimes import Cancellation
 from ..wire import values
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from ..wire.values import Buffer
     from .connection import Connection
@@ -66,20 +67,21 @@ class Call:
         result, buffers = values.pack(value)
         # The model may reuse the memory for the next piece, and a piece may be held back a moment.
         owned = [bytes(data) if not isinstance(data, bytes) else data for data in buffers]
-        self.connection.put_piece(self, {"id": self.number, "result": result}, owned)
+        with _a_result():
+            self.connection.put_piece(self, {"id": self.number, "result": result}, owned)
 
     def last_piece(self, value: Any) -> None:
         """The end of a stream; None if there is nothing to add to the pieces."""
         if value is None:
             self.connection.put_end(self)
         else:
-            result, buffers = values.pack(value)
-            self.connection.put_answer(self, {"id": self.number, "result": result}, buffers)
+            self.result(value)
 
     def result(self, value: Any) -> None:
-        """The only result."""
+        """The only result, or the last piece."""
         result, buffers = values.pack(value)
-        self.connection.put_answer(self, {"id": self.number, "result": result}, buffers)
+        with _a_result():
+            self.connection.put_answer(self, {"id": self.number, "result": result}, buffers)
 
     def error(self, error: LazydError) -> None:
         """The call has failed, or was cancelled."""
@@ -98,6 +100,15 @@ class Call:
 
     def cancelled_error(self) -> Cancelled:
         return Cancelled(model=self.lease.model)
+
+
+@contextlib.contextmanager
+def _a_result() -> Iterator[None]:
+    """What is too large is the model's own result, and no message that its code sent elsewhere."""
+    try:
+        yield
+    except TooLarge as error:
+        raise TooLarge(reason=f"the result cannot be sent, {error.reason}") from None
 
 
 def error_header(error: LazydError, number: int | None = None) -> dict[str, Any]:

@@ -37,6 +37,9 @@ class Thing:
     def environment(self, name):
         return os.environ.get(name)
 
+    def text(self, size):
+        return "x" * size
+
     def fail(self):
         raise KeyError("what was asked for")
 

@@ -44,6 +44,22 @@ def test_worker_died_names_the_signal() -> None:
     assert "SIGSEGV" in str(lazyd.errors.WorkerDied(model="gemma", signal=11))
 
 
+def test_worker_died_names_the_fault_and_not_where_the_last_thread_was() -> None:
+    log = 'busy\nFatal Python error: Segmentation fault\n\nThread 0x1:\n  File "boot.py", line 41 in <module>\n'
+    error = str(lazyd.errors.WorkerDied(model="gemma", signal=11, log=log))
+    assert "Fatal Python error: Segmentation fault" in error
+    assert "boot.py" not in error
+
+
+def test_a_refusal_that_is_not_for_want_of_bytes_names_none() -> None:
+    error = lazyd.errors.NoRoom(model="gemma", device="ram", free_bytes=50 << 20, reason="a cycle of waiting")
+    assert str(error) == "no room for gemma: a cycle of waiting"
+
+
+def test_what_is_too_large_is_not_called_another_protocol() -> None:
+    assert str(lazyd.errors.TooLarge(reason="it has 20 bytes")) == "a message is too large: it has 20 bytes"
+
+
 def test_short_names_are_those_of_the_interface() -> None:
     assert type(from_varlink("Revoked", {})) is lazyd.errors.Revoked
 

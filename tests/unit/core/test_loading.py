@@ -172,6 +172,15 @@ def test_a_call_that_ended_well_forgives_an_earlier_death() -> None:
         assert story.state("gemma") is State.COLD
 
 
+def test_the_reason_of_a_segfault_names_the_fault_and_not_where_the_last_thread_was() -> None:
+    story = Story(spec("gemma"))
+    story.get("gemma")
+    dump = 'Thread 0x1 (most recent call first):\n  File "boot.py", line 41 in <module>\n'
+    story.exit("gemma", signal=11, log=f"loading\nFatal Python error: Segmentation fault\n\n{dump}")
+    error = story.core.world.models["gemma"].last_error
+    assert error == "the worker was killed by signal 11: Fatal Python error: Segmentation fault"
+
+
 def test_a_lease_of_a_dead_worker_tells_how_it_died_for_a_minute() -> None:
     story = Story(spec("gemma"))
     request = story.get("gemma")
