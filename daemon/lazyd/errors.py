@@ -282,6 +282,21 @@ class Conflict(LazydError):
         return f"{self.model} is described in several places: {', '.join(self.sources)}; remove all but one"
 
 
+class NotKept(LazydError):
+    """A change is made, but ends with this run of the daemon."""
+
+    varlink_name = "io.lazyd.NotKept"
+    model: str = ""
+    change: str = ""
+    """What the model is now: pinned, unpinned."""
+    reason: str = ""
+
+    def message(self) -> str:
+        return (
+            f"{self.model} is {self.change} only until the daemon's next start: {self.reason}; make room, and repeat it"
+        )
+
+
 class PermissionDenied(LazydError):
     """The caller may not do this."""
 

@@ -250,6 +250,21 @@ def test_without_descriptors_clients_wait_and_the_log_says_so_once(daemon: Daemo
     assert "Traceback" not in daemon.log_text()
 
 
+def test_a_pin_that_will_not_outlive_a_restart_is_answered_with_that(daemon: Daemon) -> None:
+    with daemon.start() as client:
+        daemon.until(lambda: (daemon.state / "accepted.msgpack").exists())
+        kept = daemon.state.rename(daemon.state.with_name("elsewhere"))
+        daemon.state.touch()  # nothing can be written below it
+        with pytest.raises(Refused) as refused:
+            client.call("Pin", model="echo")
+        assert refused.value.name == "io.lazyd.NotKept"
+        assert refused.value.parameters["change"] == "pinned"
+        assert daemon.model("echo")["pinned"]
+        daemon.state.unlink()
+        kept.rename(daemon.state)
+        client.call("Pin", model="echo")
+
+
 def test_a_full_disk_is_one_line_and_the_daemon_serves(daemon: Daemon) -> None:
     """Where pins and the accepted configuration should go there is no room."""
     if os.getuid() != 0:
@@ -264,7 +279,8 @@ def test_a_full_disk_is_one_line_and_the_daemon_serves(daemon: Daemon) -> None:
         with (daemon.state / "full").open("wb", buffering=0) as file:
             file.write(b"x" * 4096)
         with daemon.start() as client:
-            client.call("Pin", model="echo")
+            with pytest.raises(Refused, match="No space left on device"):
+                client.call("Pin", model="echo")
             assert client.call("Call", model="echo", method="echo")["result"]["args"] == []
         assert "No space left on device" in daemon.log_text()
         assert "Traceback" not in daemon.log_text()

@@ -12,7 +12,7 @@ from lazyd import places
 from lazyd.core import events
 from lazyd.core.answers import Granted, Loaded, Outcome, Refusal, Unloaded
 from lazyd.core.effects import Progress
-from lazyd.errors import InvalidParameter, PermissionDenied
+from lazyd.errors import InvalidParameter, NotKept, PermissionDenied
 from lazyd.varlink import parameters as given_for
 from lazyd.varlink.call import Call
 
@@ -146,9 +146,11 @@ class Methods:
         call.run(or_refuse(call, self._pin(given.model, pinned=False)))
 
     async def _pin(self, model: str, *, pinned: bool) -> None:
-        """Answers when the pin would outlive a restart."""
+        """Answers when the change would outlive a restart. Raises `NotKept`: it is made, but would not."""
         await self._requests.ask(lambda n: events.Pin(request=n, model=model, pinned=pinned))
         await self._pins.settled()
+        if self._pins.problem is not None:
+            raise NotKept(model=model, change="pinned" if pinned else "unpinned", reason=self._pins.problem)
 
     def reload(self, call: Call, _: given_for.Parameters) -> None:
         call.run(self._reload(call))

@@ -111,7 +111,8 @@ class Parts:
         return Connection(self.service, self.connections)
 
     def _words(self) -> str:
-        return statusline.words(self.core, self.phase, self.configuration.problems)
+        problems = [*self.configuration.problems, *filter(None, [self.pins.problem])]
+        return statusline.words(self.core, self.phase, problems)
 
     def _host_connected(self, link: HostLink) -> None:
         self.ram.pid = link.pid  # the budget is of what the host's cgroup has

@@ -37,7 +37,7 @@ def save(state: str, pins: frozenset[str]) -> None:
 
 
 class PinKeeper:
-    """Saves pins in a thread, the latest only; `settled` waits until they are on the disk."""
+    """Saves pins in a thread, the latest only. What could not be saved is tried again with the next change."""
 
     def __init__(self, state: str, pins: frozenset[str]) -> None:
         self._state = state
@@ -53,6 +53,7 @@ class PinKeeper:
             self._saving = asyncio.create_task(self._save(), name="pins")
 
     async def settled(self) -> None:
+        """Waits until the pins are on the disk, or `problem` says why they are not."""
         while self._saving is not None:
             await asyncio.shield(self._saving)
 
@@ -62,10 +63,13 @@ class PinKeeper:
                 pins = self.pins
                 try:
                     await asyncio.to_thread(save, self._state, pins)
-                    self.problem = None
                 except OSError as error:
-                    self.problem = f"pins could not be kept in {self._state}: {error.strerror}; make room there"
+                    self.problem = f"pins could not be kept in {self._state}: {error.strerror}"
                     log.error(self.problem)
-                self._saved = pins
+                    if pins == self.pins:
+                        return
+                else:
+                    self._saved = pins
+            self.problem = None
         finally:
             self._saving = None

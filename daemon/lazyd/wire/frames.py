@@ -48,7 +48,7 @@ def frame_parts(header: Mapping[str, Any], buffers: Sequence[Buffer] = ()) -> li
     head = dumps({**header, "buffers": sizes} if sizes else header)
     if len(head) > MAX_HEADER_BYTES:
         raise TooLarge(
-            reason=f"its text has {len(head)} bytes, at most {MAX_HEADER_BYTES} are allowed; send bulk as arrays or bytes"
+            reason=f"its text has {len(head)} bytes, at most {MAX_HEADER_BYTES} are allowed; send bulk as arrays"
         )
     if sum(sizes) > MAX_BUFFERS_BYTES:
         raise TooLarge(reason=f"its arrays have {sum(sizes)} bytes, at most {MAX_BUFFERS_BYTES} are allowed")

@@ -19,6 +19,7 @@ STATUSES = {
     errors.NoSuchMethod(model="gemma", method="sing"): 2,
     errors.NoSuchDevice(device="gpu9"): 2,
     errors.InvalidSpec(model="gemma", key="path", reason="missing"): 2,
+    errors.NotKept(model="gemma", change="pinned", reason="no space left"): 1,
     errors.Conflict(model="gemma", sources=["a", "b"]): 2,
     errors.InvalidParameter(parameter="timeoutSec"): 2,
     errors.PermissionDenied(method="Reload", role="user"): 77,

@@ -124,6 +124,24 @@ async def test_pins_on_a_full_disk_leave_the_old_file_and_one_clear_line(
     assert os.listdir(tmp_path) == ["pins.json"]
 
 
+async def test_pins_that_could_not_be_kept_are_kept_by_the_next_try(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    keeper = PinKeeper(str(tmp_path), frozenset())
+    with monkeypatch.context() as patched:
+        patched.setattr(pins, "save", full)
+        keeper.keep(frozenset({"a"}))
+        await keeper.settled()
+        assert keeper.problem is not None
+    keeper.keep(frozenset({"a"}))
+    await keeper.settled()
+    assert keeper.problem is None
+    assert pins.load(str(tmp_path)) == {"a"}
+
+
 # Logs.
 
 
