@@ -9,7 +9,9 @@ Everything here runs in the I/O loop but the ``put_`` methods, which object thre
 from __future__ import annotations
 
 import enum
+import sys
 import threading
+import time
 from typing import TYPE_CHECKING, Any
 
 from ..errors import LazydError, NoSuchLease, ProtocolError, Revoked
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     from ..wire.values import Buffer
-    from .loop import Loop
+    from .loop import Loop, Timer
     from .records import Lease
 
     class Desk(Protocol):
@@ -41,6 +43,9 @@ GREETING_S = 10.0
 """A connection must have shown its token after this time."""
 LEAVING_S = 5.0
 """What a client that was told to leave has not read by then is dropped."""
+STALLED_S = 60.0
+"""A client that takes no byte for so long of what waits for it has stopped: its calls are cancelled and it
+is dropped, as others wait for the model behind it."""
 HELD_S = 0.002
 """A stream's piece waits so long for the one after it: the last one is marked as such if it can be."""
 MAX_CALLS = 1000
@@ -72,6 +77,7 @@ class Connection:
         self._reader = FrameReader()
         self._outbox = Outbox(sock)
         self._limit = loop.after(GREETING_S, self.drop)
+        self._patience: Timer | None = None
         self._watch()
 
     def __repr__(self) -> str:
@@ -92,6 +98,8 @@ class Connection:
             return
         self.state = State.CLOSED
         self._limit.cancel()
+        if self._patience is not None:
+            self._patience.cancel()
         self._loop.watch(self._socket)
         self._socket.close()
         self.cancel_all()
@@ -271,3 +279,19 @@ class Connection:
             read=self._read if reads else None,
             write=self._flush if self._outbox else None,
         )
+        if self._outbox and self._patience is None:
+            self._patience = self._loop.after(STALLED_S, self._look_at_reader)
+
+    def _look_at_reader(self) -> None:
+        self._patience = None
+        if not self._outbox:
+            return
+        left_s = self._outbox.moved + STALLED_S - time.monotonic()
+        if left_s > 0:
+            self._patience = self._loop.after(left_s, self._look_at_reader)
+        else:
+            model = self.lease.model if self.lease else "this worker"
+            print(
+                f"a client of {model} has read nothing for {STALLED_S:g} s and is dropped", file=sys.stderr, flush=True
+            )
+            self.drop()

@@ -3,7 +3,8 @@
 Object threads make frames and may have to wait; the I/O loop alone writes. A result's arrays are
 the model's own memory: they are written from where they lie if the client takes them quickly, and
 copied if it does not, so that a slow client does not hold up the model for others. A stream
-waits for its reader (backpressure): its pieces would fill the memory otherwise.
+waits for its reader (backpressure): its pieces would fill the memory otherwise. `moved` tells the
+connection of a reader that has stopped: it does not hold the model without limit.
 """
 
 from __future__ import annotations
@@ -53,6 +54,8 @@ class Outbox:
         self._room = threading.Condition()
         self._closed = False
         self._taken_bytes = 0
+        self.moved = 0.0
+        """When the client last took something, or what waits now began to wait (monotonic)."""
 
     def __bool__(self) -> bool:
         return bool(self._entries)
@@ -97,6 +100,8 @@ class Outbox:
     ) -> None:
         """Appends reserved parts. `done` is called when the last byte is written, or never will be;
         `taken` is set when the parts' memory is not needed any more."""
+        if not self._entries:
+            self.moved = time.monotonic()
         for part in parts[:-1]:
             self._entries.append(_Entry(part, None, None))
         self._entries.append(_Entry(parts[-1], done, taken))
@@ -135,6 +140,7 @@ class Outbox:
 
     def _written(self, count: int) -> None:
         self._taken_bytes += count
+        self.moved = time.monotonic()
         with self._room:
             was_full = self._backlog > STREAM_BACKLOG
             self._backlog -= count
