@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -16,7 +17,7 @@ import pytest
 
 from lazyd.host import processes
 
-from .host_driver import Host, Manager, exists, is_alive, places, python_spec, running_host, wait_until
+from .host_driver import LIMIT_S, Host, Manager, exists, is_alive, places, python_spec, running_host, wait_until
 
 MODEL = "thing"
 
@@ -51,6 +52,44 @@ def test_a_new_manager_finds_the_workers_as_they_are(host: Host) -> None:
     (told,) = second.attach("w").expect("report")["report"]["objects"]
     assert {**told, "lastUsed": None} == {**report["objects"][0], "lastUsed": None}
     assert second.connect("w", MODEL, "l2").call("echo", 1) == [1]
+
+
+# A directory that is deleted.
+
+
+def test_a_host_whose_directory_was_deleted_goes_on_and_is_found_by_the_next_manager(host: Host) -> None:
+    first = host.manager()
+    first.load("old", python_spec("things:make"))
+    shutil.rmtree(host.runtime_dir / "host")
+    first.load("new", python_spec("things:make"))
+    assert first.connect("new", MODEL, "l").call("echo", 1) == [1]
+    first.vanish()
+    assert set(host.manager().found) == {"old", "new"}
+    assert "made anew" in host.log()
+
+
+def test_a_host_without_a_manager_notices_that_its_directory_was_deleted(host: Host) -> None:
+    host.manager().vanish()
+    shutil.rmtree(host.runtime_dir / "host")
+    wait_until(lambda: Path(places.host_socket(str(host.runtime_dir))).exists(), "the socket")
+    assert host.manager().hello["pid"] == host.pid
+
+
+def test_a_host_whose_place_was_taken_by_another_leaves_and_leaves_it_alone(host: Host) -> None:
+    manager = host.manager()
+    manager.load("w", python_spec("things:make"))
+    worker = manager.host.expect("started")["pid"]
+    shutil.rmtree(host.runtime_dir / "host")
+    other = Host(host.runtime_dir)
+    try:
+        newer = other.manager()
+        manager.vanish()
+        assert host.process.wait(LIMIT_S) == 0
+        assert not is_alive(worker)
+        newer.vanish()
+        assert other.manager().hello["pid"] == other.pid
+    finally:
+        other.end()
 
 
 def test_the_memo_comes_back(host: Host) -> None:

@@ -47,6 +47,14 @@ class Door:
         self.manager = self._link(sock)
         return self.manager
 
+    def reopen(self, listener: socket.socket) -> None:
+        """Listens there instead."""
+        self._loop.watch(self.listener)
+        self.listener.close()
+        listener.setblocking(False)
+        self.listener = listener
+        self._loop.watch(listener, read=self._accept)
+
     def close(self) -> None:
         self._loop.watch(self.listener)
         self.listener.close()

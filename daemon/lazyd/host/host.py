@@ -18,6 +18,7 @@ from .facts import Facts, State
 from .linger import Linger
 from .logs import LogFile
 from .place import Place
+from .presence import Presence
 from .reaper import Reaper
 from .recipe import Recipe, base_environment
 from .shop import Shop
@@ -41,6 +42,7 @@ class Host:
         self,
         loop: Loop,
         place: Place,
+        lock: int,
         door: Door,
         cgroups: Cgroups | None,
         unit: str | None,
@@ -55,6 +57,7 @@ class Host:
         self.reaper = Reaper(loop)
         log = LogFile(places.host_log(place.runtime_dir), place.share)
         self.zygotes = Zygotes(loop, self.reaper, cgroups, log, note)
+        self.presence = Presence(loop, place, lock, door, note, self._nobody_comes)
         self.linger = Linger(loop, self.reaper, unit, self._nobody_comes)
         self.workers: dict[str, Worker] = {}
         self.deferred: list[tuple[dict[str, Any], list[int]]] = []
@@ -76,18 +79,23 @@ class Host:
             settled=self._settled,
         )
         loop.on_error = self._mistake
-        door.on_hello, door.on_order, door.on_lost = self._hello, self.order, self.linger.begin
+        door.on_hello, door.on_order, door.on_lost = self._hello, self.order, self._manager_lost
 
     def begin(self) -> None:
         """Serves, with or without a manager."""
         if self.door.manager is None:
-            self.linger.begin()
+            self._manager_lost()
         self.reaper.sweep()
+
+    def _manager_lost(self) -> None:
+        self.linger.begin()
+        self.presence.watch()
 
     # Orders.
 
     def _hello(self) -> None:
         self.linger.end()
+        self.presence.rest()
         hello = {"is": "hello", "pid": os.getpid(), "version": VERSION, "started": self.started}
         with open("/proc/self/cgroup") as file:  # the manager may not be shown it, and reads the memory limit there
             self.door.tell({**hello, "cgroup": file.read()})
@@ -136,6 +144,7 @@ class Host:
             told = {"status": None, "signal": None, "log": "", "reason": "the worker host is stopping"}
             self.door.tell({"is": "exited", "worker": message["worker"], **told})
             return
+        self.presence.look()
         facts = Facts(
             id=message["worker"],
             model=message["model"],

@@ -30,6 +30,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if state is None:
             place.prepare()
             lock = place.lock()
+            place.remove_old_sockets()
             before = place.exchange_identity(processes.identity())
             ended = leftovers.end(before) if before else 0
             listener = place.listen(places.host_socket(place.runtime_dir), socket.SOCK_SEQPACKET)
@@ -48,6 +49,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     host = Host(
         loop,
         place,
+        lock,
         Door(loop, listener, place),
         cgroups,
         arguments.manager_unit if is_unit else None,

@@ -33,15 +33,13 @@ class Place:
     def prepare(self) -> None:
         """Makes the directories that are missing."""
         os.makedirs(self.runtime_dir, mode=0o700, exist_ok=True)
-        workers = os.path.dirname(places.data_socket(self.runtime_dir, "w"))
-        logs = os.path.dirname(places.worker_log(self.runtime_dir, "w"))
-        for path in (self.host_dir, workers, logs):
+        for path in self._directories():
             if not os.path.isdir(path):
                 os.mkdir(path, 0o700)
                 self._share_path(path, 0o750)
 
     def lock(self) -> int:
-        """Holds the pid file for as long as the descriptor is open, and tidies up. Raises `InUse`."""
+        """Holds the pid file for as long as the descriptor is open. Raises `InUse`."""
         fd = os.open(places.host_pid_file(self.runtime_dir), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -51,8 +49,25 @@ class Place:
             raise InUse(f"a host runs already in {self.host_dir} (pid {holder or 'unknown'})") from None
         os.ftruncate(fd, 0)
         os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
-        self._remove_old_sockets()
         return fd
+
+    def lock_anew(self, lock: int) -> None:
+        """After the pid file was deleted: `lock` holds a new one. Raises `InUse`."""
+        fd = self.lock()
+        os.dup2(fd, lock, inheritable=False)
+        os.close(fd)
+
+    def is_ours(self, lock: int) -> bool:
+        """Whether the pid file is the one that `lock` holds, and so no other host lives here."""
+        try:
+            return os.path.samestat(os.stat(places.host_pid_file(self.runtime_dir)), os.fstat(lock))
+        except FileNotFoundError:
+            return False
+
+    def is_whole(self, lock: int) -> bool:
+        """Whether all is there that managers and workers need."""
+        found = os.path.exists(places.host_socket(self.runtime_dir)) and all(map(os.path.isdir, self._directories()))
+        return found and self.is_ours(lock)
 
     def exchange_identity(self, identity: str | None) -> str | None:
         """Writes down what this host is called, or that it has left nothing; what stood there before."""
@@ -70,6 +85,8 @@ class Place:
 
     def leave(self, lock: int) -> None:
         """Tidies up. The locked file stays, as another host may have it open already."""
+        if not self.is_ours(lock):
+            return  # what is here now is another's
         with contextlib.suppress(OSError):
             os.unlink(places.host_socket(self.runtime_dir))
         self.exchange_identity(None)
@@ -101,11 +118,16 @@ class Place:
     def may_connect(self, uid: int) -> bool:
         return uid in (os.geteuid(), self.manager_uid)
 
-    def _remove_old_sockets(self) -> None:
+    def remove_old_sockets(self) -> None:
         """Data sockets of workers that died with their host."""
         workers = os.path.dirname(places.data_socket(self.runtime_dir, "w"))
         for name in os.listdir(workers):
             os.unlink(os.path.join(workers, name))
+
+    def _directories(self) -> tuple[str, str, str]:
+        workers = os.path.dirname(places.data_socket(self.runtime_dir, "w"))
+        logs = os.path.dirname(places.worker_log(self.runtime_dir, "w"))
+        return self.host_dir, workers, logs
 
     def _share_path(self, path: str, mode: int) -> None:
         if self._gid is not None:
