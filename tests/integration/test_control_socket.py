@@ -291,6 +291,22 @@ def test_warm_loads_in_the_background_or_waits(daemon: Daemon) -> None:
             client.call("Warm", models=["one"], tier="ram")
 
 
+def test_a_model_is_free_again_when_its_callers_time_is_over_although_the_model_it_called_hangs(daemon: Daemon) -> None:
+    daemon.configure("@outer\n@inner")
+    gate = daemon.root / "gate"
+    with daemon.start() as client:
+        client.call("Load", model="inner")
+        client.call("Load", model="outer")
+        with pytest.raises(Refused, match="Timeout"):
+            client.call(
+                "Call", model="outer", method="nest", args=["inner", "wait_for", str(gate)], kwargs={}, timeoutSec=0.5
+            )
+        assert client.call("Call", model="outer", method="echo", args=[1])["result"]["args"] == [1]
+        assert daemon.model("inner")["inFlight"] == 1
+        gate.touch()
+        daemon.until(lambda: daemon.model("inner")["inFlight"] == 0)
+
+
 def test_unload_frees_by_name_and_spares_the_pinned_with_all(daemon: Daemon) -> None:
     daemon.configure("@one\n@two")
     with daemon.start() as client:

@@ -347,6 +347,19 @@ def test_the_lease_of_a_call_is_at_hand_inside_it(client: Client, worker: str) -
     assert client.call("environment", "LAZYD_WORKER").startswith(f"{worker}@")
 
 
+def test_the_time_that_a_call_has_left_is_at_hand_inside_it(client: Client) -> None:
+    assert client.call("time_left") is None
+    client.send({"id": 50, "method": "time_left", "timeoutSec": 20})
+    assert 10 < client.answer() <= 20
+    assert client.call("time_left") is None
+
+
+@pytest.mark.parametrize("odd", [-1, "20", True, None, [], 10**400, 1e300], ids=lambda odd: str(odd)[:8])
+def test_a_time_limit_that_is_none_is_passed_over(client: Client, odd: object) -> None:
+    client.send({"id": 50, "method": "time_left", "timeoutSec": odd})
+    assert client.answer() is None
+
+
 def test_forked_workers_have_random_numbers_of_their_own(manager: Manager) -> None:
     spec = python_spec("things:make")
     numbers = set()

@@ -23,6 +23,10 @@ class PackedCall(NamedTuple):
     head: dict[str, Any]
     buffers: list[Buffer]
 
+    def within(self, left_s: float | None) -> PackedCall:
+        """The same, telling the worker how much time there is: calls that it makes in its turn keep to it."""
+        return self if left_s is None else self._replace(head={**self.head, "timeoutSec": round(left_s, 6)})
+
 
 def pack_call(model: str, method: str, args: Sequence[Any], kwargs: Mapping[str, Any], *, stream: bool) -> PackedCall:
     """Makes a call ready before a model is loaded for it. Raises `NotSendable`."""

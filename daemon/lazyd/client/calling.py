@@ -189,7 +189,7 @@ class Calling:
     def _start(self, running: Running) -> Steps[Piece]:
         if running.line is None:
             raise Dropped("there is no connection", delivered=False)
-        running.call = running.line.begin(running.packed)
+        running.call = running.line.begin(running.packed.within(running.left_s()))
         return (yield from self._piece(running))
 
     def _piece(self, running: Running) -> Steps[Piece]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from ..errors import SERVICE, ModelNotFound, NoSuchLease
 from ..places import client_socket
-from .context import parent_lease
+from .context import parent_lease, within_callers_limit
 from .lines import Lines
 from .requests import Request, Requests
 
@@ -155,7 +155,7 @@ class Session:
         from .calling import Running
 
         packed = pack_call(model, method, args, kwargs or {}, stream=stream)
-        return Running(packed, timeout, parent_lease(), idempotent)
+        return Running(packed, within_callers_limit(timeout), parent_lease(), idempotent)
 
     def _ask(self, method: str, **parameters: Any) -> Steps[dict[str, Any]]:
         return (yield from self.requests.ask(Request(method, parameters)))

@@ -56,8 +56,12 @@ class DataConnection(asyncio.BufferedProtocol):
             raise
         return connection
 
-    async def call(self, method: str, args: Any, kwargs: Any, *, stream: bool) -> AsyncIterator[tuple[Any, bool]]:
+    async def call(
+        self, method: str, args: Any, kwargs: Any, *, stream: bool, timeout_s: float | None = None
+    ) -> AsyncIterator[tuple[Any, bool]]:
         """The results in the control socket's form, each with whether it is the last.
+
+        The worker is told of `timeout_s`, for the calls that it makes in its turn; to end the call is the caller's.
 
         Raises:
             Revoked: the call was not begun.
@@ -66,6 +70,8 @@ class DataConnection(asyncio.BufferedProtocol):
         """
         values, buffers = to_buffers([args, kwargs])
         header = {"id": _CALL, "method": method, "args": values[0], "kwargs": values[1], "stream": stream}
+        if timeout_s is not None:
+            header["timeoutSec"] = timeout_s
         for part in frame_parts(header, buffers):
             self._write(part)
         last = False

@@ -71,7 +71,10 @@ class Caller:
         connection: DataConnection | None = None
         try:
             connection = await DataConnection.open(endpoint, granted.token)
-            results = connection.call(given.method, given.args or [], given.kwargs or {}, stream=call.more)
+            left_s = None if deadline is None else max(0.0, deadline - monotonic())
+            results = connection.call(
+                given.method, given.args or [], given.kwargs or {}, stream=call.more, timeout_s=left_s
+            )
             async for value, last in results:
                 call.reply(Result(granted.cold_start, granted.waited_s, value), continues=not last)
                 await call.until_writable()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import time
 import traceback
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
 MAX_TRACEBACK = 16 * 1024
 MAX_REASON = 4 * 1024
+MAX_TIMEOUT_S = 1e9
+"""A longer time limit is none."""
 
 
 class Call:
@@ -38,6 +41,8 @@ class Call:
         self.number: int = header["id"]
         self.method = str(header.get("method"))
         self.stream = bool(header.get("stream"))
+        self.deadline = _deadline(header.get("timeoutSec"))
+        """When its client stops waiting (monotonic), if it has said so."""
         self.cancelled = Cancellation()
         self.held: Piece | None = None
         """The newest piece of its stream, held back a moment because it may be the last."""
@@ -115,6 +120,12 @@ def error_header(error: LazydError, number: int | None = None) -> dict[str, Any]
     """An error as the header of a frame; its name is the class's, as in CONTRACT: "The data socket"."""
     header = {"error": type(error).__name__, "parameters": error.to_parameters()}
     return header if number is None else {"id": number, **header}
+
+
+def _deadline(timeout_s: Any) -> float | None:
+    """Of whatever a client has sent as its time limit."""
+    is_limit = type(timeout_s) in (int, float) and 0 <= timeout_s <= MAX_TIMEOUT_S
+    return time.monotonic() + timeout_s if is_limit else None
 
 
 def one_line(error: BaseException) -> str:

@@ -21,7 +21,7 @@ from .calls import Call, one_line, traceback_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from contextvars import ContextVar
+    from types import ModuleType
     from typing import Protocol
 
     from ..runtimes import LoadedModel, Progress
@@ -50,7 +50,7 @@ class ModelThread:
 
     def __init__(self, key: str, load: Callable[[Progress], LoadedModel], loop: Loop, watcher: Watcher) -> None:
         self.key = key
-        self._lease_variable = _lease_variable()
+        self._context = _client_context()
         self.lease_in_environment = False
         self._load = load
         self._loop = loop
@@ -112,7 +112,7 @@ class ModelThread:
             self._tell(self._watcher.progressed, self.key, phase, fraction)
 
     def _run(self, model: LoadedModel, call: Call) -> None:
-        with _LeaseSet(self, call.lease.id):
+        with _CallContext(self, call):
             try:
                 self._answer(model, call)
             except CallCancelled:
@@ -155,32 +155,35 @@ class ModelThread:
             _raise_in(threading.get_ident(), None)
 
 
-class _LeaseSet:
-    """Model code that calls models asks under the lease of its own call."""
+class _CallContext:
+    """Model code that calls models asks under the lease of its own call, and within its time limit."""
 
-    def __init__(self, thread: ModelThread, lease: str) -> None:
-        self.variable, self.lease, self.in_environment = thread._lease_variable, lease, thread.lease_in_environment
+    def __init__(self, thread: ModelThread, call: Call) -> None:
+        self.context, self.in_environment = thread._context, thread.lease_in_environment
+        self.lease, self.deadline = call.lease.id, call.deadline
 
     def __enter__(self) -> None:
-        if self.variable is not None:
-            self.variable.set(self.lease)
+        if self.context is not None:
+            self.context.current_lease.set(self.lease)
+            self.context.current_deadline.set(self.deadline)
         if self.in_environment:
             os.environ["LAZYD_LEASE"] = self.lease
 
     def __exit__(self, *_: object) -> None:
-        if self.variable is not None:
-            self.variable.set(None)
+        if self.context is not None:
+            self.context.current_lease.set(None)
+            self.context.current_deadline.set(None)
         if self.in_environment:
             os.environ.pop("LAZYD_LEASE", None)
 
 
-def _lease_variable() -> ContextVar[str | None] | None:
-    """Where the client library looks for the lease under which it is used, if it is there at all."""
+def _client_context() -> ModuleType | None:
+    """Where the client library looks for the call within which it is used, if it is there at all."""
     try:
-        from ..client.context import current_lease
+        from ..client import context
     except ImportError:
         return None
-    return current_lease
+    return context
 
 
 def _each(pieces: Iterator[Any], call: Call, take: Callable[[Any], None]) -> Any:

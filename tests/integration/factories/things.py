@@ -34,6 +34,11 @@ class Thing:
     def who(self):
         return {"name": self.name, "options": self.options, "pid": os.getpid(), "python": sys.version}
 
+    def time_left(self):
+        from lazyd.client.context import within_callers_limit
+
+        return within_callers_limit(None)
+
     def environment(self, name):
         return os.environ.get(name)
 

@@ -134,6 +134,7 @@ class CallInWorker:
         self.connection = connection
         self.id = frame.header["id"]
         self.stream = frame.header["stream"]
+        self.timeout_s = frame.header.get("timeoutSec")
         self.args = unpack(frame.header["args"], frame.buffers)
         self.kwargs = unpack(frame.header["kwargs"], frame.buffers)
         self.cancelled = threading.Event()

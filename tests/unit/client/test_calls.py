@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
+import time
 from typing import Any
 
 import numpy
@@ -11,9 +12,9 @@ import pytest
 
 import lazyd
 from lazyd import errors
-from lazyd.client.context import current_lease
+from lazyd.client.context import current_deadline, current_lease
 
-from .fakes import CallInWorker, FakeDaemon, FakeWorker, Hangup, eventually, open_sockets
+from .fakes import DEADLINE_S, CallInWorker, FakeDaemon, FakeWorker, Hangup, eventually, open_sockets
 
 
 def test_nothing_is_asked_before_the_first_call(client: Any, daemon: FakeDaemon) -> None:
@@ -402,6 +403,36 @@ def test_a_nested_call_names_its_parent(client: Any, daemon: FakeDaemon) -> None
     finally:
         current_lease.reset(token)
     assert daemon.asked == [("Get", {"model": "det", "parent": "lease-of-the-caller"})]
+
+
+def test_the_worker_is_told_how_much_time_a_call_has(client: Any, worker: FakeWorker) -> None:
+    worker.on["left"] = lambda call: call.timeout_s
+    assert client.model("det").call("left") is None
+    assert client.model("det").call("left", timeout=math.inf) is None
+    assert 0 < client.model("det").call("left", timeout=20) <= 20
+
+
+def test_a_nested_call_has_no_more_time_than_is_left_to_its_caller(client: Any, worker: FakeWorker) -> None:
+    worker.on["left"] = lambda call: call.timeout_s
+    token = current_deadline.set(time.monotonic() + 20)
+    try:
+        assert 10 < client.model("det").call("left") <= 20
+        assert 10 < client.model("det").call("left", timeout=300) <= 20
+        assert 0 < client.model("det").call("left", timeout=5) <= 5
+    finally:
+        current_deadline.reset(token)
+    assert client.model("det").call("left") is None
+
+
+def test_a_nested_call_ends_when_its_caller_waits_no_more(client: Any, worker: FakeWorker) -> None:
+    worker.on["hang"] = lambda call: call.cancelled.wait(DEADLINE_S)
+    token = current_deadline.set(time.monotonic() + 0.05)
+    try:
+        with pytest.raises(lazyd.Timeout):
+            client.model("det").hang()
+    finally:
+        current_deadline.reset(token)
+    eventually(lambda: worker.cancels)
 
 
 def test_a_program_started_by_a_worker_finds_the_parent_in_its_environment(
