@@ -68,6 +68,17 @@ def test_a_host_whose_directory_was_deleted_goes_on_and_is_found_by_the_next_man
     assert "made anew" in host.log()
 
 
+def test_a_worker_whose_socket_was_deleted_with_its_directory_is_reached_again(host: Host) -> None:
+    manager = host.manager()
+    manager.load("w", python_spec("things:make"))
+    open_before = manager.connect("w", MODEL, "before")
+    shutil.rmtree(host.runtime_dir / "host")
+    manager.measure("w")
+    wait_until(lambda: Path(places.data_socket(str(host.runtime_dir), "w")).exists(), "the socket")
+    assert manager.connect("w", MODEL, "after").call("echo", 1) == [1]
+    assert open_before.call("echo", 2) == [2]
+
+
 def test_a_host_without_a_manager_notices_that_its_directory_was_deleted(host: Host) -> None:
     host.manager().vanish()
     shutil.rmtree(host.runtime_dir / "host")

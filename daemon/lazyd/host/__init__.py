@@ -6,7 +6,8 @@ It decides nothing: a manager orders over `host.sock`, and may come and go. Its 
 - starting: `starting`, `recipe` (what is executed), `spawn`, `zygotes`, `newborn`
 - ending: `ending`, `reaper`, `processes`, `cgroups`, `oom`, `leftovers`
 - keeping: `logs`, `measure`, `place` (directories and who may reach them)
-- staying: `door` (the manager's connection), `linger` (without one), `upgrade` (the next version of itself)
+- staying: `door` (the manager's connection), `linger` (without one), `presence` (where managers look),
+  `upgrade` (the next version of itself)
 
 Nobody imports this; it is run as ``python -m lazyd.host``. It imports `lazyd.worker` for packets
 and the loop, `lazyd.runtimes` for environments, and little else: it is the parent of everything.

@@ -57,7 +57,7 @@ class Host:
         self.reaper = Reaper(loop)
         log = LogFile(places.host_log(place.runtime_dir), place.share)
         self.zygotes = Zygotes(loop, self.reaper, cgroups, log, note)
-        self.presence = Presence(loop, place, lock, door, note, self._nobody_comes)
+        self.presence = Presence(loop, place, lock, door, note, self._listen_anew, self._nobody_comes)
         self.linger = Linger(loop, self.reaper, unit, self._nobody_comes)
         self.workers: dict[str, Worker] = {}
         self.deferred: list[tuple[dict[str, Any], list[int]]] = []
@@ -86,6 +86,13 @@ class Host:
         if self.door.manager is None:
             self._manager_lost()
         self.reaper.sweep()
+
+    def _listen_anew(self) -> None:
+        for worker in self.workers.values():
+            try:
+                worker.listen_anew()
+            except OSError as error:
+                self.note(f"the worker of {worker.facts.model} cannot be reached: {error}")
 
     def _manager_lost(self) -> None:
         self.linger.begin()
@@ -176,6 +183,7 @@ class Host:
 
     def _measure(self) -> None:
         """One worker at a time, so that nothing waits long."""
+        self.presence.look()
         without_cgroup = any(worker.cgroup is None for worker in self.workers.values())
         everything = processes.table() if without_cgroup else {}
         for worker in list(self.workers.values()):

@@ -1,8 +1,9 @@
-"""Sees to it that managers can find the host, although its directory may be deleted while it runs.
+"""Sees to it that host and workers can be found, although their directory may be deleted while they run.
 
-The directory is looked at before each start of a worker, whose socket goes there, and every few
-seconds while no manager is connected: the next one looks there. What is missing is made anew. If
-another host has taken the place no manager will ever come here again.
+The directory is looked at before each start of a worker, whose socket goes there, whenever the
+manager has the workers measured, and every few seconds while none is connected: the next one
+looks there. What is missing is made anew. If another host has taken the place no manager will ever
+come here again.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ LOOK_EVERY_S = 3.0
 
 
 class Presence:
-    """`on_replaced(why)` is called when another host lives here and no manager is connected."""
+    """`on_restored()` is called when the directory has been made anew, `on_replaced(why)` when another
+    host lives here and no manager is connected."""
 
     def __init__(
         self,
@@ -29,6 +31,7 @@ class Presence:
         lock: int,
         door: Door,
         note: Callable[[str], None],
+        on_restored: Callable[[], None],
         on_replaced: Callable[[str], None],
     ) -> None:
         self._loop = loop
@@ -36,6 +39,7 @@ class Presence:
         self._lock = lock
         self._door = door
         self._note = note
+        self._on_restored = on_restored
         self._on_replaced = on_replaced
         self._next: Timer | None = None
 
@@ -76,3 +80,4 @@ class Presence:
             self._note(f"{self._place.host_dir} was deleted, and cannot be made anew: {error}")
         else:
             self._note(f"{self._place.host_dir} was deleted, wholly or in part, and has been made anew")
+            self._on_restored()

@@ -84,6 +84,19 @@ class Worker:
         except (OSError, ValueError) as error:
             self.stillborn(str(error))
 
+    def listen_anew(self) -> None:
+        """If its socket's file was deleted, makes another, through which clients reach it. Raises `OSError`."""
+        if self.facts.state not in (State.STARTING, State.RUNNING) or os.path.exists(self.endpoint):
+            return
+        listener = self._shop.place.listen(self.endpoint, socket.SOCK_STREAM)
+        if self._listener is not None:
+            self._listener.close()
+            self._listener = listener
+            return
+        if self.link is not None:
+            self.link.send({"do": "listen"}, [listener.fileno()])
+        listener.close()
+
     def expect(self, newborn: Newborn) -> None:
         if self.link is not None:
             self.link.close()

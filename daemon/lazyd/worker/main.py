@@ -76,6 +76,8 @@ class Worker:
             self._begin(message, *fds)
         elif what == "attach":
             self._attach(fds[0])
+        elif what == "listen" and self.reception is not None:
+            self.reception.listen_at(socket.socket(fileno=fds[0]))
         elif what == "leave":
             self._leave(message["drain_s"])
         elif what == "reap":

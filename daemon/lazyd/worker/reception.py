@@ -22,12 +22,11 @@ class Reception:
     """Accepts connections until `close`, and knows those that are open."""
 
     def __init__(self, loop: Loop, listener: socket.socket, desk: Desk) -> None:
-        listener.setblocking(False)
         self.connections: set[Connection] = set()
         self._loop = loop
         self._listener: socket.socket | None = listener
         self._desk = desk
-        self._listen()
+        self.listen_at(listener)
 
     @property
     def is_flushed(self) -> bool:
@@ -39,6 +38,17 @@ class Reception:
         for connection in list(self.connections):
             if connection.lease is not None and connection.lease.model == model:
                 connection.cancel_all()
+
+    def listen_at(self, listener: socket.socket) -> None:
+        """Lets clients in there, and no more where it did before."""
+        if self._listener is None:
+            listener.close()
+            return
+        if self._listener is not listener:
+            self.close()
+        listener.setblocking(False)
+        self._listener = listener
+        self._listen()
 
     def close(self) -> None:
         """Lets nobody in any more. Open connections stay."""
