@@ -37,7 +37,7 @@ def configure(world: World, event: Configure) -> None:
                 total_bytes=device.total_bytes,
                 foreign_bytes=device.foreign_bytes,
             )
-            reports.device_seen(world, seen)
+            reports.set_device(world, seen).samples_over = device.samples_over
 
 
 def follow(world: World, model: Model | None, pins: frozenset[str]) -> None:

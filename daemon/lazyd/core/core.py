@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from . import adoption, configuring, events, leases, lives, pins, reports, requests, unloads
+from . import adoption, configuring, crowding, events, leases, lives, pins, reports, requests, unloads
 from .effects import Effect
 from .room import make_room
 from .rules import RULES
@@ -95,6 +95,7 @@ ALARMS: dict[str, Callable[..., None]] = {
     "idle": touch,
     "retry": touch,
     "room": nothing,
+    "crowd": nothing,
     "stop": touch_all,
 }
 
@@ -134,5 +135,6 @@ def settle(world: World) -> None:
             unloads.freed(world)
         if world.wanting or world.plans:
             make_room(world)
+        crowding.relieve(world)
         if not world.touched:
             return

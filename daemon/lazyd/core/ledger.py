@@ -29,6 +29,8 @@ class Device:
     margin_bytes: int = 0
     foreign_bytes: int = 0
     booked_bytes: int = 0
+    samples_over: int = 0
+    """So many samples in a row found it over its limit."""
 
     @property
     def limit_bytes(self) -> int:

@@ -64,6 +64,7 @@ class Reason(enum.StrEnum):
 
     IDLE = "idle"
     ROOM = "room for another model"
+    CROWDED = "its device holds more than it may"
     ASKED = "unload"
     CHANGED = "configuration changed"
     REMOVED = "configuration removed"

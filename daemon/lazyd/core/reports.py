@@ -34,18 +34,26 @@ FORGIVEN_DEATHS = 1
 
 def device_seen(world: World, event: DeviceSeen) -> None:
     """A device is there, or has been sampled anew."""
+    before = world.ledger.devices.get(event.name)
+    device = set_device(world, event)
+    if device.free_bytes < 0:
+        device.samples_over = 1 + (before.samples_over if before is not None else 0)
+
+
+def set_device(world: World, event: DeviceSeen) -> Device:
+    """Puts a device on the ledger as the settings in force have it."""
     is_gpu = event.kind == CUDA
     budget = world.settings.budget.get(event.name, event.total_bytes)
-    world.ledger.add_device(
-        Device(
-            name=event.name,
-            kind=event.kind,
-            total_bytes=event.total_bytes,
-            budget_bytes=int(budget * event.total_bytes) if isinstance(budget, float) else budget,
-            margin_bytes=world.settings.gpu_margin_bytes if is_gpu else 0,
-            foreign_bytes=event.foreign_bytes,
-        )
+    device = Device(
+        name=event.name,
+        kind=event.kind,
+        total_bytes=event.total_bytes,
+        budget_bytes=int(budget * event.total_bytes) if isinstance(budget, float) else budget,
+        margin_bytes=world.settings.gpu_margin_bytes if is_gpu else 0,
+        foreign_bytes=event.foreign_bytes,
     )
+    world.ledger.add_device(device)
+    return device
 
 
 def predicted(world: World, event: Predicted) -> None:
@@ -163,7 +171,6 @@ def still_busy(world: World, event: StillBusy) -> None:
     if instance is not None and answered(instance, event) is not None:
         instance.last_used = world.now
         instance.ask_again = world.now + ASK_AGAIN_S
-        instance.served = False
         lives.serve_on(world, instance, "still busy")
 
 

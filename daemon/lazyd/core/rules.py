@@ -54,11 +54,14 @@ def let_stay(world: World, model: Model) -> None:
     going = instance.leaving if instance is not None else None
     if instance is None or going is None:
         return
-    if (going.reason is Reason.IDLE and model.kept) or (going.reason in MUST and must_leave(world, model) is None):
+    if (going.reason in YIELDS and model.kept) or (going.reason in MUST and must_leave(world, model) is None):
         lives.resume(world, instance)
 
 
 MUST = frozenset({Reason.ASKED, Reason.CHANGED, Reason.REMOVED, Reason.STOPPING})
+
+YIELDS = frozenset({Reason.IDLE, Reason.CROWDED})
+"""Who leaves for these is rescued by the next request."""
 
 
 def let_go(world: World, model: Model) -> None:
@@ -70,9 +73,10 @@ def let_go(world: World, model: Model) -> None:
     if instance.protected_until > world.now:
         # A nested lease was granted while the answer was on its way: it comes first.
         lives.drain_again(world, instance, going)
-    elif going.reason is Reason.IDLE and model.waiters:
+    elif going.reason in YIELDS and model.waiters:
         lives.resume(world, instance)
     elif going.plan is None:
+        model.evictions += going.reason is Reason.CROWDED
         lives.unload(world, instance, going.reason)
 
 
@@ -101,7 +105,7 @@ def serve(world: World, model: Model) -> None:
     if instance is None or not model.waiters:
         return
     if instance.state is State.DRAINING and instance.leaving is not None:
-        if instance.leaving.reason is Reason.IDLE:
+        if instance.leaving.reason in YIELDS:
             lives.resume(world, instance)
         elif model.nested and instance.leaving.plan is not None and not finishes(instance):
             plans.abandon(world, instance.leaving.plan)
@@ -161,7 +165,7 @@ def idle_until(instance: Instance, now: float) -> float | None:
     if model.kept:
         return None
     if model.spec.tier is Tier.TRANSIENT and instance.served and not instance.leases:
-        return instance.last_used
+        return max(instance.last_used, instance.ask_again)
     if model.spec.idle_timeout_s is None:
         return None
     until = instance.last_used + model.spec.idle_timeout_s
