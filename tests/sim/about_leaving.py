@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from lazyd.core import answers, effects, events
 from lazyd.core.spec import Tier
 
-from .about_loads import limit
+from .profiles import MOST_GROWN
 from .told import Stage, ToldWorker
 
 if TYPE_CHECKING:
@@ -18,6 +18,10 @@ Leaving = effects.Drain | effects.UnloadObject | effects.StopWorker
 UNPRESENTED_S = 30.0
 """A lease that nobody presents ends after this time."""
 IN_ONE_BREATH_S = 0.1
+A_WHILE_S = 6.0
+"""Longer than a lease is fresh."""
+SAMPLES = 2
+"""Strangers are believed when so many samples in a row show them."""
 A_MOMENT_S = 1e-6
 """For sums of floating point numbers that are formed in another order."""
 
@@ -87,9 +91,60 @@ def nothing_leaves_without_cause(world: World, effect: effects.Drain) -> str | N
     if any(spec.tier is Tier.RESIDENT and not told.serves(spec.key) for spec in told.config.models.values()):
         return None
     really = world.workers.get(effect.worker)
-    if really is not None and any(world.booked(device) > limit(world, device) for device in really.booked):
+    if really is not None and any(_is_crowded(world, device) for device in really.booked):
         return None
     return f"{effect} is ordered; {effect.model} is not idle, and nobody waits"
+
+
+def _is_crowded(world: World, device: str) -> bool:
+    """It may seem so to the core: by what is booked alone, or by strangers who were seen twice."""
+    told = world.manager.told
+    if world.booked(device) * MOST_GROWN > told.limit(device, with_strangers=False):
+        return True
+    return told.is_over(device) and told.samples_over.get(device, 0) >= SAMPLES
+
+
+def crowded_devices_shrink(world: World, _: events.Event) -> str | None:
+    """Where a device has certainly been too full for a while, with nothing on its way out, nothing idle is left."""
+    told, now = world.manager.told, world.clock.now
+    for device in told.devices:
+        booked = world.booked(device)
+        too_full = booked > told.limit(device, with_strangers=False) or (
+            booked > told.limit(device) and told.samples_over.get(device, 0) >= SAMPLES
+        )
+        if not too_full or not told.has_host or any(_leaves(world, name, device) for name in world.workers):
+            told.over_since.pop(device, None)
+        elif now > told.over_since.setdefault(device, now) + A_WHILE_S:
+            for name, worker in told.workers.items():
+                if name in world.workers and world.workers[name].booked.get(device) and _may_go(world, name, worker):
+                    return f"{device} holds {booked}, may hold {told.limit(device)}, and {world.workers[name]} stays"
+    return None
+
+
+def _leaves(world: World, name: str, device: str) -> bool:
+    """A worker on this device is on its way out, as far as the core has ordered and heard."""
+    worker = world.manager.told.workers.get(name)
+    if not world.workers[name].booked.get(device):
+        return False
+    if worker is None or worker.stopping or not worker.objects:
+        return True
+    return all(thing.drain is not None or thing.stage is Stage.UNLOADING for thing in worker.objects.values())
+
+
+def _may_go(world: World, name: str, worker: ToldWorker) -> bool:
+    """All in it has been ready, idle and past its quantum for a while, and nothing is kept."""
+    told, now = world.manager.told, world.clock.now
+    if world.workers[name].protected_leases() or told.stop_deadline is not None:
+        return False
+    waited_for = [told.resolve(p.fields["model"]) for p in world.control.by_number.values() if "model" in p.fields]
+    for model, thing in worker.objects.items():
+        spec = told.spec_of(model)
+        if thing.stage is not Stage.READY or spec is None or told.is_kept(model) or model in waited_for:
+            return False
+        free_at = max(thing.ready_at + max(spec.min_residency_s, 2 * thing.load_s), thing.used, thing.said_busy)
+        if now < free_at + A_WHILE_S:
+            return False
+    return True
 
 
 def _is_idle(world: World, effect: effects.Drain) -> bool:

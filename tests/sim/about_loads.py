@@ -14,28 +14,12 @@ if TYPE_CHECKING:
 SHORTEST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 300.0
 
 
-def budget(world: World, device: str) -> int:
-    """What lazyd may use of a device by the configuration in force."""
-    told = world.manager.told
-    total = told.devices[device].total_bytes
-    allowed = told.config.settings.budget.get(device, total)
-    return int(allowed * total) if isinstance(allowed, float) else allowed
-
-
-def limit(world: World, device: str) -> int:
-    """What bookings may reach on a device, by the last configuration and sample that the core was told of."""
-    told = world.manager.told
-    seen = told.devices[device]
-    margin = told.config.settings.gpu_margin_bytes if seen.kind == "cuda" else 0
-    return min(budget(world, device), seen.total_bytes - margin - seen.foreign_bytes)
-
-
 def admission_fits(world: World, effect: effects.StartWorker) -> str | None:
     booking = world.booked_in(effect.memo)
     if set(booking) != set(effect.devices) or not booking:
         return f"{effect.worker} is booked on {booking} and is to use {effect.devices}"
     for device, n in booking.items():
-        booked, most = world.booked(device), limit(world, device)
+        booked, most = world.booked(device), world.manager.told.limit(device)
         if booked + n > most:
             return f"{effect.model} is given {n} of {device}: {booked} are booked and {most} is the limit"
     return None
@@ -101,7 +85,7 @@ def pins_leave_room(world: World, effect: effects.LoadObject | effects.Answer) -
         elif model in worker.objects or getattr(effect, "worker", None) == name:
             added = booked
     for device, n in added.items():
-        most = int(budget(world, device) * told.config.settings.max_pinned)
+        most = int(told.budget(device) * told.config.settings.max_pinned)
         if kept[device] + n > most:
             return f"with {model} pins and residents hold {kept[device] + n} of {device}, and may hold {most}"
     return None

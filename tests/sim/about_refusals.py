@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from lazyd.core import answers, effects, events
 
-from .about_loads import limit
-from .host import MOST_GROWN
+from .profiles import MOST_GROWN
 from .scenario import FIRST_CALL_TIMEOUTS_S
 
 if TYPE_CHECKING:
@@ -40,7 +39,7 @@ def _really_has_no_room(world: World, pending: Pending, outcome: answers.NoRoom)
     for device, seen in told.devices.items():
         stays = sum(_what_stays(world, device, outcome.model, with_busy=bool(pending.fields.get("parent"))))
         allowed = not spec.device or device in spec.device
-        if allowed and need[seen.kind] + stays * MOST_GROWN <= limit(world, device):
+        if allowed and need[seen.kind] + stays * MOST_GROWN <= told.limit(device):
             return False
     return True
 

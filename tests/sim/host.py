@@ -8,6 +8,7 @@ from lazyd.core import effects, events
 from lazyd.worker.records import Object
 
 from .channel import Channel
+from .profiles import MOST_GROWN
 from .worker import SimWorker
 
 if TYPE_CHECKING:
@@ -15,8 +16,6 @@ if TYPE_CHECKING:
 
 SPAWN_S = 0.05
 KILLED = 9
-MOST_GROWN = 1.1
-"""A worker uses at most so much more than it was booked with."""
 
 
 class SimHost:

@@ -79,6 +79,7 @@ INVARIANTS: tuple[Invariant, ...] = (
     _of(about_leaving.quantum_is_served, "once ready, a model serves for a quantum before it may be evicted", Drain),
     _of(about_leaving.nothing_leaves_without_cause, "evicted for a request that waits, or idle for its time", Drain),
     _of(about_leaving.busy_is_not_asked_again, "no decision rests on a stale count: who is busy is believed", Drain),
+    _of(about_leaving.crowded_devices_shrink, "while a device holds more than it may, idle models leave"),
     _of(about_leaving.unloaded_is_free, "bytes stay booked until they are seen to be free", Answer),
     # Checked elsewhere: in the manager, and at the end of a schedule.
     Invariant("core_carries_on", "a step that the table does not have raises; every event is handled in the end"),

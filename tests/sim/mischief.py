@@ -62,6 +62,11 @@ class Mischief:
         name = self.rng.choice(list(self.world.scenario.devices))
         total = self.world.scenario.devices[name][1]
         self.world.foreign[name] = self.rng.choice((0, 0, int(total * self.rng.uniform(0.1, 0.9))))
+        self._sample(name)
+        for seconds in (0.5, 1.0):  # a stranger is believed when it is seen again
+            self.world.clock.after(seconds, self._sample, name)
+
+    def _sample(self, name: str) -> None:
         self.world.manager.tell(self.world.sample(name))
 
     def unload(self) -> None:

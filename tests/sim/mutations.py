@@ -17,6 +17,7 @@ from lazyd.core import (
     alarms,
     configuring,
     core,
+    crowding,
     cycles,
     events,
     eviction,
@@ -257,6 +258,18 @@ MUTATIONS: tuple[Mutation, ...] = (
     ),
     Mutation(
         "who is busy is asked again at once", ("busy_is_not_asked_again",), "chains", put(reports, "ASK_AGAIN_S", 0.0)
+    ),
+    Mutation(
+        "a crowded device stays crowded",
+        ("crowded_devices_shrink",),
+        "crowds",
+        put(crowding, "relieve", nothing),
+    ),
+    Mutation(
+        "strangers are believed at once",
+        ("nothing_leaves_without_cause", "quantum_is_served"),
+        "crowds",
+        put(crowding, "SAMPLES", 1),
     ),
     Mutation("idle models stay", ("idle_gets_cold", "transient_leaves"), "calm", without_rule(rules.retire_if_idle)),
     Mutation(

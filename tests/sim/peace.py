@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 from lazyd.core import events, view
 from lazyd.core.spec import Tier
 
-from .about_loads import limit
-from .host import MOST_GROWN
+from .profiles import MOST_GROWN
 from .truth import FRESH_S, Violation
 
 if TYPE_CHECKING:
@@ -143,6 +142,6 @@ def residents_stand(world: World) -> None:
     for spec in told.config.models.values():
         if spec.tier is not Tier.RESIDENT or spec.key in told.dismissed or told.serves(spec.key):
             continue
-        need, booked, most = spec.memory_bytes or 0, world.booked("ram"), limit(world, "ram")
+        need, booked, most = spec.memory_bytes or 0, world.booked("ram"), told.limit("ram")
         if need + booked <= most * told.config.settings.max_pinned:
             raise Violation("residents_stand", f"{spec.key} is cold, {need} would fit beside {booked} in {most}")

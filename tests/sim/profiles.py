@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+MOST_GROWN = 1.1
+"""A worker uses at most so much more than it was booked with."""
 DEEPEST = 3
 """A model calls a model calls a model, and so on, so many times."""
 
@@ -104,6 +106,12 @@ PROFILES: tuple[Profile, ...] = (
     ),
     Profile("residents", residents=2, hold=0.1, mischief_every_s=4.0, mischief=LOOKING_AWAY),
     Profile("family", family=True, nested=0.1, mischief_every_s=4.0, mischief=LOOKING_AWAY),
+    Profile(
+        "crowds",
+        think_s=3.0,
+        mischief_every_s=2.0,
+        mischief={"strangers": 3.0, "budget": 2.0, "measure": 2.0},
+    ),
     Profile("nested", nested=0.35, impatient=0.05, mischief_every_s=8.0, mischief={"crash": 1.0}),
     Profile("failures", weight=2, family=True, mischief_every_s=3.0, mischief=FAULTY, **LOADS_GO_WRONG),  # type: ignore[arg-type]
     Profile(

@@ -25,10 +25,10 @@ LONGEST_SCHEDULE_S = 5.0
 class ScheduleFailed(AssertionError):
     """A schedule broke an invariant. The text tells how to run it again, and its last steps."""
 
-    def __init__(self, seed: int, events: int, violation: Violation, story: str) -> None:
+    def __init__(self, seed: int, events: int, profile: str, violation: Violation, story: str) -> None:
         super().__init__(
             f"seed {seed} broke {violation.invariant}: {violation.detail}\n"
-            f"again: python -m tests.sim --seed {seed} --events {events}\n{story}"
+            f"again: python -m tests.sim --seed {seed} --events {events} --profile {profile}\n{story}"
         )
         self.seed = seed
         self.invariant = violation.invariant
@@ -59,7 +59,7 @@ def run_schedule(seed: int, events: int = EVENTS_A_SCHEDULE, profile: str | None
         with time_limit(LONGEST_SCHEDULE_S + events / 1000):
             world.run(events)
     except Violation as violation:
-        raise ScheduleFailed(seed, events, violation, story(world)) from violation
+        raise ScheduleFailed(seed, events, chosen.name, violation, story(world)) from violation
     return world
 
 

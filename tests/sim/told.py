@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 from lazyd.core import effects, events, names
 from lazyd.core.spec import Config, ModelSpec, Tier
 
+from .profiles import MOST_GROWN
+
 if TYPE_CHECKING:
     from .world import World
 
@@ -67,6 +69,10 @@ class Told:
         self._world = world
         self.config = Config()
         self.devices: dict[str, events.DeviceSeen] = {}
+        self.samples_over: dict[str, int] = {}
+        """How many samples in a row may have shown the core that a device holds too much."""
+        self.over_since: dict[str, float] = {}
+        """Since when a device has certainly held too much, and nothing was on its way out of it."""
         self.has_host = False
         self.hosts_found = 0
         self.workers: dict[str, ToldWorker] = {}
@@ -125,6 +131,23 @@ class Told:
         """The worker's model is what the configuration describes now."""
         spec = self.spec_of(model)
         return spec is not None and worker.spec is not None and spec.identity == worker.spec.identity
+
+    def budget(self, device: str) -> int:
+        """What lazyd may use of a device by the configuration in force."""
+        total = self.devices[device].total_bytes
+        allowed = self.config.settings.budget.get(device, total)
+        return int(allowed * total) if isinstance(allowed, float) else allowed
+
+    def limit(self, device: str, *, with_strangers: bool = True) -> int:
+        """What bookings may reach on a device, by the last configuration and sample."""
+        seen = self.devices[device]
+        margin = self.config.settings.gpu_margin_bytes if seen.kind == "cuda" else 0
+        foreign = seen.foreign_bytes if with_strangers else 0
+        return min(self.budget(device), seen.total_bytes - margin - foreign)
+
+    def is_over(self, device: str) -> bool:
+        """It may seem to the core to hold too much: workers may have grown."""
+        return self._world.booked(device) * MOST_GROWN > self.limit(device)
 
     def serves(self, key: str) -> bool:
         """An object of this model is ready, and nothing was ordered to the contrary."""
@@ -209,6 +232,7 @@ class Told:
 
     def _hear_deviceseen(self, event: events.DeviceSeen) -> None:
         self.devices[event.name] = event
+        self.samples_over[event.name] = self.samples_over.get(event.name, 0) + 1 if self.is_over(event.name) else 0
 
     def _hear_configure(self, event: events.Configure) -> None:
         self.config = event.config
