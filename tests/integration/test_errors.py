@@ -236,6 +236,7 @@ def test_a_daemon_whose_socket_was_removed_leaves_its_successors_alone(daemon: D
 def test_without_descriptors_clients_wait_and_the_log_says_so_once(daemon: Daemon) -> None:
     with daemon.start() as client:
         assert daemon.process is not None
+        daemon.until(lambda: "connected to the host" in daemon.log_text())
         limits = resource.prlimit(daemon.process.pid, resource.RLIMIT_NOFILE)
         resource.prlimit(daemon.process.pid, resource.RLIMIT_NOFILE, (32, limits[1]))
         others = [daemon.client() for _ in range(40)]
