@@ -39,10 +39,10 @@ def figures() -> Iterator[Figure]:
                 lambda: baseline.measure(GEMMA, N_CTX, PROMPT, 1).first_token_s,
             )
     yield Figure(
-        "cold gemma-270m to its first token",
+        "cold gemma-270m to first token",
         "s",
         Goal(times=0.8),
         ours,
         floor,
-        "a script: import llama_cpp, load, ask",
+        "a script that does it all",
     )

@@ -68,8 +68,7 @@ def figures() -> Iterator[Figure]:
             traffic.finish()
         now = stage.model("gemma")
         reloads = now["loads"] - loads if now["workers"][0]["pid"] == pid else ROUNDS
-    name = "manager SIGKILL and restart to the next hot call"
-    yield Figure(name, "s", Goal(value=0.3), ours, floor, "the same call without a kill")
+        yield Figure("killed manager to next hot call", "s", Goal(value=0.3), ours, floor, "without a kill")
     yield Figure(f"… reloads in {ROUNDS} kills", "", Goal(value=0), [reloads])
     yield Figure(
         f"… failed calls of {traffic.calls:,} meanwhile",

@@ -17,7 +17,7 @@ from rich.text import Text
 
 from .figure import Figure, Goal
 
-DIGITS = {"s": 3, "ms": 1, "µs": 1, "MB": 1, "1/s": 2, "events/s": 0, "": 0}
+DIGITS = {"s": 3, "ms": 1, "µs": 1, "MB": 1, "1/s": 2, "k/s": 1, "": 0}
 
 
 def amount(value: float | None, unit: str) -> str:
@@ -34,14 +34,14 @@ def goal_text(goal: Goal, unit: str) -> str:
 
 def draw(figures: Sequence[Figure]) -> None:
     """The table, at most 80 columns where the terminal has no more."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1))
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     table.add_column("figure", ratio=1)
     for head in ("lazyd", "floor", "ratio", "goal"):
         table.add_column(head, justify="right", no_wrap=True)
     table.add_column("", no_wrap=True)
     for figure in figures:
         name = Text(figure.name)
-        for aside in (figure.floor_name and f"floor: {figure.floor_name}", figure.note):
+        for aside in (figure.floor_name and f"beside {figure.floor_name}", figure.note):
             if aside:
                 name.append(f"\n  {aside}", style="dim")
         table.add_row(
@@ -52,13 +52,15 @@ def draw(figures: Sequence[Figure]) -> None:
             goal_text(figure.goal, figure.unit),
             verdict(figure),
         )
-    Console(highlight=False, width=None if os.isatty(1) else 100).print(table)
+    console = Console(highlight=False)
+    console.print(table)
+    console.print(" ✓ goal met, ✗ missed. Medians; ratios of pairs measured in turn.", style="dim")
 
 
 def verdict(figure: Figure) -> Text:
     if figure.goal == Goal():
         return Text("")
-    return Text("met", style="green") if figure.met else Text("missed", style="bold red")
+    return Text("✓", style="green") if figure.met else Text("✗", style="bold red")
 
 
 def as_json(figure: Figure) -> dict[str, Any]:

@@ -92,4 +92,4 @@ def figures() -> Iterator[Figure]:
         stage.ask("Load", model="hot")
         daemon, bare = Line(stage.socket), Line(stage.root / "echo.sock")
         ours, floor = pairs(ROUNDS, get(daemon), echoed(bare))
-    yield Figure("hot Get, round trip", "µs", Goal(times=1.5), ours, floor, "asyncio JSON echo, Unix socket")
+    yield Figure("hot Get, round trip", "µs", Goal(times=1.5), ours, floor, "asyncio JSON echo")

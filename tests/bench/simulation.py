@@ -19,9 +19,9 @@ def figures() -> Iterator[Figure]:
     total = run_many(BASE_SEED, wanted)
     took = time.perf_counter() - began
     yield Figure(
-        f"simulation, {total.events:,} events in {total.schedules:,} schedules",
-        "events/s",
+        f"simulation, {total.events:,} events",
+        "k/s",
         Goal(),
-        [total.events / took],
-        note="every invariant checked after every event; none broken",
+        [total.events / took / 1000],
+        note="all that must hold held after each",
     )
