@@ -41,7 +41,7 @@ def draw(figures: Sequence[Figure]) -> None:
     table.add_column("", no_wrap=True)
     for figure in figures:
         name = Text(figure.name)
-        for aside in (figure.floor_name and f"beside {figure.floor_name}", figure.note):
+        for aside in (figure.floor_name and f"floor: {figure.floor_name}", figure.note):
             if aside:
                 name.append(f"\n  {aside}", style="dim")
         table.add_row(
