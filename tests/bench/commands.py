@@ -19,11 +19,11 @@ def figures() -> Iterator[Figure]:
         stage.start()
         status = run_time([lazyctl, "--json", "status"], stage.environment)
         ours, floor = pairs(ROUNDS, status, python_time("import click"))
-        yield Figure("lazyctl --json status", "ms", Goal(times=1.5), ours, floor, "python that imports click")
+        yield Figure("lazyctl --json status", "ms", Goal(times=1.5), ours, floor, "python, click imported")
 
         drawn = run_time([lazyctl, "status"], stage.environment)
         ours, floor = pairs(ROUNDS, drawn, python_time("import click, rich"))
-        yield Figure("lazyctl status, the table", "ms", Goal(times=1.5), ours, floor, "python that imports click, rich")
+        yield Figure("lazyctl status, the table", "ms", Goal(times=1.5), ours, floor, "python, click, rich imported")
 
     whole, bare = pairs(ROUNDS, python_time("import lazyd"), python_time("pass"))
     yield Figure(

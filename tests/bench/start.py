@@ -33,8 +33,6 @@ def starting(stage: Stage) -> Measure:
 def figures() -> Iterator[Figure]:
     with Stage(configuration(200)) as few, Stage(configuration(10_000)) as many:
         ours, floor = pairs(ROUNDS, starting(few), python_time("import asyncio"))
-        yield Figure(
-            "daemon to first Status, 200 models", "ms", Goal(times=2), ours, floor, "python that imports asyncio"
-        )
+        yield Figure("daemon to first Status, 200 models", "ms", Goal(times=2), ours, floor, "python, asyncio imported")
         ours, floor = pairs(ROUNDS, starting(many), starting(few))
         yield Figure("daemon to first Status, 10,000 models", "ms", Goal(times=1.5), ours, floor, "with 200 models")
