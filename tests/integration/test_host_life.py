@@ -38,6 +38,12 @@ def fifo(tmp_path: Path) -> Path:
 # Managers.
 
 
+def delete_place(host: Host) -> None:
+    """Deletes the host's directory in one step: it may make it anew at any moment."""
+    gone = (host.runtime_dir / "host").rename(host.runtime_dir / "gone")
+    shutil.rmtree(gone)
+
+
 def test_a_new_manager_finds_the_workers_as_they_are(host: Host) -> None:
     first = host.manager()
     first.load("w", python_spec("things:make"))
@@ -60,7 +66,7 @@ def test_a_new_manager_finds_the_workers_as_they_are(host: Host) -> None:
 def test_a_host_whose_directory_was_deleted_goes_on_and_is_found_by_the_next_manager(host: Host) -> None:
     first = host.manager()
     first.load("old", python_spec("things:make"))
-    shutil.rmtree(host.runtime_dir / "host")
+    delete_place(host)
     first.load("new", python_spec("things:make"))
     assert first.connect("new", MODEL, "l").call("echo", 1) == [1]
     first.vanish()
@@ -72,7 +78,7 @@ def test_a_worker_whose_socket_was_deleted_with_its_directory_is_reached_again(h
     manager = host.manager()
     manager.load("w", python_spec("things:make"))
     open_before = manager.connect("w", MODEL, "before")
-    shutil.rmtree(host.runtime_dir / "host")
+    delete_place(host)
     manager.measure("w")
     wait_until(lambda: Path(places.data_socket(str(host.runtime_dir), "w")).exists(), "the socket")
     assert manager.connect("w", MODEL, "after").call("echo", 1) == [1]
@@ -81,7 +87,7 @@ def test_a_worker_whose_socket_was_deleted_with_its_directory_is_reached_again(h
 
 def test_a_host_without_a_manager_notices_that_its_directory_was_deleted(host: Host) -> None:
     host.manager().vanish()
-    shutil.rmtree(host.runtime_dir / "host")
+    delete_place(host)
     wait_until(lambda: Path(places.host_socket(str(host.runtime_dir))).exists(), "the socket")
     assert host.manager().hello["pid"] == host.pid
 
@@ -90,7 +96,7 @@ def test_a_host_whose_place_was_taken_by_another_leaves_and_leaves_it_alone(host
     manager = host.manager()
     manager.load("w", python_spec("things:make"))
     worker = manager.host.expect("started")["pid"]
-    shutil.rmtree(host.runtime_dir / "host")
+    delete_place(host)
     other = Host(host.runtime_dir)
     try:
         newer = other.manager()
