@@ -5,7 +5,7 @@ It decides nothing: a manager orders over `host.sock`, and may come and go. Its 
 
 - starting: `starting`, `recipe` (what is executed), `spawn`, `zygotes`, `newborn`
 - ending: `ending`, `reaper`, `processes`, `cgroups`, `oom`, `leftovers`
-- keeping: `logs`, `measure`, `place` (directories and who may reach them)
+- keeping: `logs`, `rounds` and `measure`, `place` (directories and who may reach them)
 - staying: `door` (the manager's connection), `linger` (without one), `presence` (where managers look),
   `upgrade` (the next version of itself)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import os
 import time
 import traceback
@@ -11,7 +10,7 @@ from typing import Any
 
 from .. import places
 from ..worker.loop import Loop
-from . import measure, processes
+from . import processes
 from .cgroups import Cgroups
 from .door import Door
 from .facts import Facts, State
@@ -21,6 +20,7 @@ from .place import Place
 from .presence import Presence
 from .reaper import Reaper
 from .recipe import Recipe, base_environment
+from .rounds import Rounds
 from .shop import Shop
 from .worker import Worker
 from .zygotes import Zygotes
@@ -65,7 +65,7 @@ class Host:
         self.is_upgrading = False
         self.is_quitting = False
         self.on_upgrade: Callable[[], None] = lambda: None
-        self._ripe: dict[int, int] = {}
+        self._rounds = Rounds(loop, self.workers, door.tell)
         self._mistakes: list[float] = []
         self.shop = Shop(
             loop=loop,
@@ -132,7 +132,8 @@ class Host:
         elif what == "stop" and message["worker"] in self.workers:
             self.workers[message["worker"]].stop(message["grace_s"])
         elif what == "measure":
-            self._measure()
+            self.presence.look()
+            self._rounds.make()
         elif what == "prepare":
             self._prepare(message["specs"])
         elif what == "settings":
@@ -172,43 +173,12 @@ class Host:
                 self.note(f"nothing is prepared for {spec.get('name')}: {error}")
         self.zygotes.prepare(recipes)
 
-    def _settled(self, worker: Worker) -> None:
-        """It runs now, or it is gone."""
-        if worker.facts.state is State.GONE:
-            del self.workers[worker.id]
+    def _settled(self, facts: Facts) -> None:
+        """A worker runs now, or it is gone."""
+        if facts.state is State.GONE:
+            del self.workers[facts.id]
         self._perhaps_upgrade()
         self._perhaps_leave()
-
-    # Measuring.
-
-    def _measure(self) -> None:
-        """One worker at a time, so that nothing waits long."""
-        self.presence.look()
-        without_cgroup = any(worker.cgroup is None for worker in self.workers.values())
-        everything = processes.table() if without_cgroup else {}
-        for worker in list(self.workers.values()):
-            self.loop.soon(functools.partial(self._measure_one, worker, everything))
-        self._reap_adopted(everything)
-
-    def _measure_one(self, worker: Worker, everything: dict[int, processes.Process]) -> None:
-        pid = worker.facts.pid
-        if pid is None or worker.facts.state is State.GONE:
-            return
-        pids = worker.cgroup.pids() if worker.cgroup is not None else processes.family(pid, worker.marker, everything)
-        worker.facts.measured = {"ram": measure.memory_bytes(pids, worker.cgroup)}
-        self.door.tell({"is": "measured", "worker": worker.id, "bytes": worker.facts.measured})
-
-    def _reap_adopted(self, everything: dict[int, processes.Process]) -> None:
-        """Orphans that a worker adopted and that ended need its waiting. Its own children it may still wait
-        for itself, so only what left its session counts, and only when seen twice."""
-        leaders = {worker.facts.pid: worker for worker in self.workers.values() if worker.cgroup is None}
-        seen: dict[int, int] = {}
-        for process in everything.values():
-            if process.is_dead and process.parent in leaders and process.session != process.parent:
-                seen[process.pid] = process.started
-                if self._ripe.get(process.pid) == process.started:
-                    leaders[process.parent].reap([process.pid])
-        self._ripe = seen
 
     # Mistakes.
 

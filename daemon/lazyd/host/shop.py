@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..worker.loop import Loop
 from .cgroups import Cgroups
+from .facts import Facts
 from .place import Place
 from .reaper import Reaper
 from .zygotes import Zygotes
-
-if TYPE_CHECKING:
-    from .worker import Worker
 
 
 @dataclass(frozen=True)
@@ -30,5 +28,5 @@ class Shop:
     base_env: dict[str, str]
     tell: Callable[[dict[str, Any]], None]
     """Sends to the manager, if there is one."""
-    settled: Callable[[Worker], None]
+    settled: Callable[[Facts], None]
     """Told of a worker that has begun to run, or is gone."""

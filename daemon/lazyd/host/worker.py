@@ -162,7 +162,7 @@ class Worker:
         self._listener.close()
         self._listener = None
         self._close_manager_fd()
-        self._shop.settled(self)
+        self._shop.settled(self.facts)
 
     def _link_ended(self) -> None:
         if self.facts.pid is not None:  # else a zygote has dropped it, which tells so itself
@@ -286,7 +286,7 @@ class Worker:
                 "reason": self.facts.reason,
             }
         )
-        self._shop.settled(self)
+        self._shop.settled(self.facts)
 
     # Parts.
 
