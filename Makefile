@@ -17,9 +17,10 @@ setup:  ## .venv and build/models: all that the rest needs (quick when nothing h
 demo: setup  ## the story on a real model: load on first use, free when idle, survive a kill
 	@$(BIN)/python -m demo
 
+# The same schedules each time: a change is judged by itself. `make quick` and `make sim` draw new ones.
 test: lint types  ## everything: formatting, lint, types, unit, simulation, integration, systemd
 	@echo "== tests"
-	@$(BIN)/pytest tests/unit tests/sim tests/integration tests/systemd
+	@SIM_SEED=$${SIM_SEED:-1} $(BIN)/pytest tests/unit tests/sim tests/integration tests/systemd
 
 quick: lint types  ## what one runs while writing: under a minute
 	@echo "== unit tests and a short simulation"
