@@ -16,6 +16,9 @@ import click
 from .session import Session
 from .units import seconds_of
 
+COMPLETING = "_LAZYCTL_COMPLETE"
+"""Set by a shell's script when it asks for completions: click derives this name from the program's."""
+
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 

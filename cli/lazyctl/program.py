@@ -10,14 +10,12 @@ import click
 
 from lazyd.errors import LazydError
 
-from .group import LazyGroup
+from .group import COMPLETING, LazyGroup
 from .session import Session
 from .terminal import one_line
 
 NAME = "lazyctl"
 INTERRUPTED = 130
-COMPLETING = "_LAZYCTL_COMPLETE"
-"""Set by a shell's script when it asks for completions: click derives this name from the program's."""
 
 COMMANDS = {
     "status": ("status", "Show devices and models."),

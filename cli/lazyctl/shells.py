@@ -11,7 +11,7 @@ import os
 import click
 from click.shell_completion import BashComplete, add_completion_class, get_completion_class, split_arg_string
 
-from .program import COMPLETING
+from .group import COMPLETING
 
 
 @add_completion_class
