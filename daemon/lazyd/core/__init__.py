@@ -11,7 +11,7 @@ Where to look:
   `crowding.py` devices that hold too much
 - `leases.py`, `lives.py`, `requests.py`, `unloads.py`, `pins.py` the steps that rules take
 - `reports.py`, `adoption.py`, `agreement.py`, `configuring.py` what comes from outside
-- `spec.py` the configuration; `names.py` which model a name means; `view.py` what is shown
+- `spec.py` the configuration; `names.py` which model a name means; `view.py` what is shown, `shown.py` in which shapes
 
 It imports nothing of lazyd but itself. The manager owns one `Core`; the simulation drives the
 same one.

@@ -1,4 +1,4 @@
-"""The rules about one model, in the order in which they are applied to it.
+"""The rules about one model, such as how long it is kept, in the order in which they are applied to it.
 
 After every event each model that was touched is looked at by every rule in `RULES`. A rule
 compares what is with what should be and takes at most one step; a step touches the model again,

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import msgspec
-
 from .core import Core
 from .ledger import SLOTS
 from .ledger import Device as LedgerDevice
@@ -19,81 +17,13 @@ from .names import resolve, split
 from .records import Instance, Prediction
 from .records import Model as ModelRecord
 from .records import Worker as WorkerRecord
+from .shown import Device, Model, ModelCounts, Worker
 from .spec import ModelSpec
 from .world import World
-
-
-class Shown(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """Base of what is shown; absent optional fields are left out."""
-
-
-class Device(Shown, frozen=True):
-    name: str
-    kind: str
-    total_bytes: int
-    budget_bytes: int
-    margin_bytes: int
-    booked_bytes: int
-    foreign_bytes: int
-    quarantined_bytes: int
-    free_bytes: int
-
-
-class Worker(Shown, frozen=True):
-    id: str
-    pid: int
-    devices: list[str]
-    booked_bytes: dict[str, int]
-    measured_bytes: dict[str, int]
-    in_flight: int
-    uptime_sec: float
-
 
 NONE: tuple[Any, ...] = ()
 NOTHING: dict[str, int] = {}
 """What a cold model holds. It is shown, never written to."""
-
-
-class Model(Shown, frozen=True, kw_only=True, gc=False):  # no cycles, and there may be 10,000
-    name: str
-    version: str
-    aliases: Sequence[str]
-    runtime: str
-    tier: str
-    state: str
-    residency: str
-    warmup: str
-    pinned: bool
-    source: str
-    family: str | None = None
-    workers: Sequence[Worker]
-    booked_bytes: dict[str, int]
-    measured_bytes: dict[str, int]
-    cached_fraction: float | None = None
-    leases: int
-    in_flight: int
-    waiting: int
-    idle_sec: float | None = None
-    idle_timeout_sec: float | None = None
-    loads: int
-    evictions: int
-    last_load_sec: float | None = None
-    expected_load_sec: float | None = None
-    expected_use: float | None = None
-    retry_after_sec: float | None = None
-    last_error: str | None = None
-
-
-class ModelCounts(msgspec.Struct, frozen=True, kw_only=True):
-    """What is counted per model, for metrics."""
-
-    state: str
-    loads: int
-    evictions: int
-    leases: int
-    in_flight: int
-    waiting: int
-    last_load_s: float | None
 
 
 def devices(core: Core) -> list[Device]:

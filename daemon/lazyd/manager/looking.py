@@ -11,6 +11,7 @@ from typing import Any
 from lazyd.core import view
 from lazyd.core.core import Core
 from lazyd.core.ledger import HOST
+from lazyd.core.shown import Model
 from lazyd.core.spec import ModelSpec
 from lazyd.errors import ModelNotFound
 from lazyd.varlink import parameters as given_for
@@ -61,7 +62,7 @@ class Looking:
         """
         return self._find(name)[0]
 
-    def model(self, name: str) -> view.Model:
+    def model(self, name: str) -> Model:
         """A model as `Status` shows it.
 
         Raises:
@@ -139,7 +140,7 @@ class Looking:
     def _not_found(self, name: str) -> ModelNotFound:
         return ModelNotFound(model=name, nearest=self._core.world.nearest(name))
 
-    def _models(self, name: str | None) -> list[view.Model]:
+    def _models(self, name: str | None) -> list[Model]:
         if name is None:
             return view.models(self._core, monotonic())
         if "*" in name and name in self._configuration.config.models:
