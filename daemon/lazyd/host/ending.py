@@ -21,6 +21,16 @@ from .reaper import Reaper
 _AGAIN_S = 0.005
 
 
+def end_family(
+    loop: Loop, reaper: Reaper, cgroup: Cgroup | None, leader: int | None, marker: str, on_empty: Callable[[], None]
+) -> None:
+    """Kills all of a worker; calls back when nothing is left. Its marker tells its family if it has no cgroup."""
+    if cgroup is not None:
+        CgroupEnding(loop, cgroup, on_empty).begin()
+    else:
+        TableEnding(loop, reaper, leader, marker, on_empty).begin()
+
+
 class CgroupEnding:
     """Kills a cgroup; calls back when it is empty."""
 

@@ -1,4 +1,4 @@
-"""What the host knows of a worker, apart from what hangs on descriptors; it outlives an upgrade of the host."""
+"""What the host knows of a worker, and tells of it, apart from descriptors; it outlives an upgrade of the host."""
 
 from __future__ import annotations
 
@@ -40,3 +40,28 @@ class Facts:
     cgroup: str | None = None
     report: dict[str, Any] = field(default_factory=dict)
     measured: dict[str, int] = field(default_factory=dict)
+
+    def as_report(self, endpoint: str) -> dict[str, Any]:
+        """Its own last report, as far as it counts any more, with what only the host knows."""
+        lives = self.state in (State.STARTING, State.RUNNING)
+        return {
+            "objects": self.report.get("objects", []) if lives else [],
+            "leases": self.report.get("leases", []) if lives else [],
+            "worker": self.id,
+            "pid": self.pid or 0,
+            "started": self.started,
+            "endpoint": endpoint,
+            "memo": self.memo,
+            "measuredBytes": self.measured,
+        }
+
+    def as_exited(self, log: str) -> dict[str, Any]:
+        """What the manager is told when nothing of it is left; `log` is the last that it wrote."""
+        return {
+            "is": "exited",
+            "worker": self.id,
+            "status": self.status,
+            "signal": self.signal,
+            "log": log,
+            "reason": self.reason,
+        }

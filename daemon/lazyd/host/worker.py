@@ -21,7 +21,7 @@ from ..worker.link import Link
 from ..worker.loop import Timer
 from . import oom
 from .cgroups import Cgroup
-from .ending import CgroupEnding, TableEnding
+from .ending import end_family
 from .facts import Facts, State
 from .logs import LogFile, LogPipe
 from .newborn import Newborn
@@ -180,18 +180,7 @@ class Worker:
 
     def report(self) -> dict[str, Any]:
         """What a new manager is told: its own last report, as far as it counts any more."""
-        facts = self.facts
-        lives = facts.state in (State.STARTING, State.RUNNING)
-        return {
-            "objects": facts.report.get("objects", []) if lives else [],
-            "leases": facts.report.get("leases", []) if lives else [],
-            "worker": self.id,
-            "pid": facts.pid or 0,
-            "started": facts.started,
-            "endpoint": self.endpoint,
-            "memo": facts.memo,
-            "measuredBytes": facts.measured,
-        }
+        return self.facts.as_report(self.endpoint)
 
     def reap(self, pids: list[int]) -> None:
         """Orphans that the worker adopted have ended, and wait for it."""
@@ -247,12 +236,7 @@ class Worker:
             return  # it is being forked: `born` goes on
         if self.facts.pid is not None:
             self._shop.reaper.kill(self.facts.pid)
-        ending: CgroupEnding | TableEnding
-        if self.cgroup is not None:
-            ending = CgroupEnding(self._shop.loop, self.cgroup, self._emptied)
-        else:
-            ending = TableEnding(self._shop.loop, self._shop.reaper, self.facts.pid, self.marker, self._emptied)
-        ending.begin()
+        end_family(self._shop.loop, self._shop.reaper, self.cgroup, self.facts.pid, self.marker, self._emptied)
 
     def _emptied(self) -> None:
         self._is_empty = True
@@ -276,16 +260,7 @@ class Worker:
             os.unlink(self.endpoint)
         if self.cgroup is not None:
             self.cgroup.remove()
-        self._shop.tell(
-            {
-                "is": "exited",
-                "worker": self.id,
-                "status": self.facts.status,
-                "signal": self.facts.signal,
-                "log": self.log.last_lines if self.log is not None else "",
-                "reason": self.facts.reason,
-            }
-        )
+        self._shop.tell(self.facts.as_exited(self.log.last_lines if self.log is not None else ""))
         self._shop.settled(self.facts)
 
     # Parts.
