@@ -143,7 +143,7 @@ MODEL = (
     Key("device", "Where it may be loaded.", compounds.Device(), default='"auto"'),
     Key(
         "memory",
-        "The most it is expected to need, until it has been measured. Without a file or a measure: 256MiB.",
+        "The most it is expected to need; once it uses more, that is booked. Default: by its file, or 256MiB.",
         kinds.Size(),
         "memory_bytes",
         example='"700MiB"',
