@@ -93,7 +93,14 @@ class ModelNotFound(LazydError):
     nearest: str | None = None
 
     def message(self) -> str:
-        advice = f"did you mean {self.nearest}?" if self.nearest else "'lazyctl status' lists the models"
+        if "*" in self.model:
+            advice = "a family is used by its members: write a name in place of *"
+        elif self.nearest and "*" in self.nearest:
+            advice = f"did you mean a member of {self.nearest}?"
+        elif self.nearest:
+            advice = f"did you mean {self.nearest}?"
+        else:
+            advice = "'lazyctl status' lists the models"
         return f"no model is called {self.model}; {advice}"
 
 
@@ -383,7 +390,8 @@ class Unavailable(LazydError):
     reason: str = ""
 
     def message(self) -> str:
-        return f"lazyd cannot be reached at {self.socket}: {self.reason}; is it running? ('systemctl status lazyd')"
+        advice = "is it running? ('systemctl status lazyd'; without systemd, start 'lazyd')"
+        return f"lazyd cannot be reached at {self.socket}: {self.reason}; {advice}"
 
 
 class SocketDenied(Unavailable):

@@ -72,4 +72,6 @@ def _arguments(given: str | None) -> tuple[list[Any], dict[str, Any]]:
         return [], value
     if isinstance(value, list):
         return value, {}
-    raise click.BadParameter(f"{where}: neither an object (keyword arguments) nor an array (positional ones)")
+    raise click.BadParameter(
+        f"{where}: neither an object (keyword arguments) nor an array (positional ones); put a single value in [ ]"
+    )

@@ -31,6 +31,8 @@ NOT_LOADED = 3
 def health(session: Session, model: str | None, asked: str) -> int:
     """Exit with 0 if the daemon is well; with MODEL, if that model is loaded.
 
+    A model is loaded, loading, pending (cold: the next use loads it) or failed.
+
     \b
     Exit status: 0 yes, 1 the daemon answers but is not well, or MODEL has
     failed (--live), 3 MODEL is not loaded, 4 no such model, 69 daemon not

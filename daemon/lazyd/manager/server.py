@@ -64,6 +64,9 @@ class Server:
         parts.background.keep("measuring", parts.measuring.keep)
         parts.background.once("accepted configuration", parts.configuration.keep())
         parts.status_line.say()
+        log.info(
+            "ready: %d models, socket %s", len(parts.configuration.config.models), self._given.listening.getsockname()
+        )
         parts.systemd.ready()
         self._feed_watchdog()
         gc.freeze()

@@ -83,3 +83,10 @@ def test_a_full_disk_is_an_error(daemon: Daemon, lazyctl: Lazyctl, monkeypatch: 
         monkeypatch.setattr(full, "close", lambda: None)
     assert result.status == 1
     assert result.err == "lazyctl: the output could not be written: No space left on device\n"
+
+
+def test_a_family_is_never_offered_as_a_model() -> None:
+    offered = errors.ModelNotFound(model="strategy", nearest="strategy/*").message()
+    assert offered == "no model is called strategy; did you mean a member of strategy/*?"
+    named = errors.ModelNotFound(model="strategy/*").message()
+    assert named == "no model is called strategy/*; a family is used by its members: write a name in place of *"
