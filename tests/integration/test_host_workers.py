@@ -444,7 +444,12 @@ def zygotes_of(host: Host) -> set[int]:
 
 
 def newborns_of(host: Host) -> set[int]:
-    return {pid for pid, name in children_of(host) if name == "lazyd:newborn"}
+    """Processes in reserve that the host knows of: a moment after they are there it holds a pidfd of each."""
+    known = set()
+    for info in Path(f"/proc/{host.pid}/fdinfo").iterdir():
+        with contextlib.suppress(OSError):
+            known |= {int(line.split()[1]) for line in info.read_text().splitlines() if line.startswith("Pid:")}
+    return {pid for pid, name in children_of(host) if name == "lazyd:newborn" and pid in known}
 
 
 def children_of(host: Host) -> list[tuple[int, str]]:
