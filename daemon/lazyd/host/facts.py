@@ -8,7 +8,7 @@ from typing import Any
 
 
 class State(enum.StrEnum):
-    """See the drawing in `worker`."""
+    """See the drawing in `lazyd.host.worker`."""
 
     STARTING = "starting"
     RUNNING = "running"

@@ -205,13 +205,6 @@ class Zygotes:
         self._zygotes: dict[Recipe, Zygote] = {}
         self._refused: dict[Recipe, float] = {}
 
-    def __len__(self) -> int:
-        return len(self._zygotes)
-
-    @property
-    def births(self) -> int:
-        return sum(len(zygote.births) for zygote in self._zygotes.values())
-
     def take(self, recipe: Recipe) -> Newborn | None:
         """A process that waits for its first order, if one is in reserve."""
         zygote = self._zygotes.get(recipe)

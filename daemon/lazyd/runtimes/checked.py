@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 MIB = 1024 * 1024
 UNKNOWN_BYTES = 256 * MIB
-"""What a model without a file is booked with until it has been measured (CONTRACT: "Configuration")."""
+"""What a model without a file is booked with until it has been measured."""
 
 
 def interpreter(spec: dict[str, Any]) -> None:

@@ -1,12 +1,15 @@
 """The process that holds models, and the zygote that it is forked from.
 
 - `boot` is the script that an interpreter is started with; it makes `lazyd` importable.
-- `zygote` imports a model library once and forks workers; `checks` says whether it may.
+- `zygote` imports a model library once and forks workers; `checks` says whether it may, and
+  `process` puts right what a fork has left wrong.
 - `main` is the worker: an I/O loop in the main thread, and a thread for each loaded object
   (`holdings`, `objects`, `calls`); clients come through `reception` (`connection`, `outbox`).
-- `admission` holds all rules about leases, calls and drains, and does no I/O.
+- `admission` holds all rules about leases, calls and drains (`records`), and does no I/O;
+  `reporter` tells the host what there is.
 - `link` and `loop` carry packets and wait for them; the host uses both.
 
 Standard library only, Python 3.9 and later, because a model may name its own interpreter. The
-host imports from here; this imports `lazyd.wire`, `lazyd.errors` and `lazyd.runtimes`.
+host imports from here; this imports `lazyd.wire`, `lazyd.errors`, `lazyd.runtimes`, and `lazyd.client`
+for models that call models.
 """

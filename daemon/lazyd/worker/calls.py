@@ -56,7 +56,7 @@ class Call:
         return self._claim.acquire(blocking=False)
 
     def arguments(self) -> tuple[list[Any], dict[str, Any]]:
-        """Positional and keyword arguments; arrays are views of what was received. Raises `BadFrame`."""
+        """Positional and keyword arguments; arrays are views of what was received. Raises `ProtocolError`."""
         args, kwargs = self._packed
         if not isinstance(args, list) or not isinstance(kwargs, dict):
             raise ProtocolError(reason="args is not a list, or kwargs not an object")
@@ -117,7 +117,7 @@ def _a_result() -> Iterator[None]:
 
 
 def error_header(error: LazydError, number: int | None = None) -> dict[str, Any]:
-    """An error as the header of a frame; its name is the class's, as in CONTRACT: "The data socket"."""
+    """An error as the header of a frame; its name there is the class's, not varlink's."""
     header = {"error": type(error).__name__, "parameters": error.to_parameters()}
     return header if number is None else {"id": number, **header}
 

@@ -1,4 +1,4 @@
-"""One client's data connection (CONTRACT: "The data socket").
+"""One client's data connection; `lazyd.wire.frames` knows what its frames look like.
 
     greeting ── token ──▶ open ── revoked, refused ──▶ leaving ── all written ──▶ closed
         └──────────────────┴────────── end of file ────────┴──────────────────────▶ closed
