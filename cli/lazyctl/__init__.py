@@ -4,7 +4,7 @@
 exit status; `group` knows how commands are found and what they share; `session` is the way to the daemon
 and back; `commands/` has one file per command, imported when that command is used. `devices` and
 `models` draw what the daemon tells of them (`units`, `terminal` and `table` know how), `watching`
-and `progress` a load; `names` and `shells` complete what is typed.
+and `progress` a load, `answers` has a model's answer as JSON; `names` and `shells` complete what is typed.
 
 It talks to the daemon through `lazyd.client` alone, so it can do nothing that another program could not.
 """

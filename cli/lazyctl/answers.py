@@ -1,4 +1,4 @@
-"""The answer of a model, printed."""
+"""The answer of a model, as ``--json`` prints it."""
 
 from __future__ import annotations
 
