@@ -2,7 +2,7 @@
 
 An error of the interface (``io.lazyd.NoRoom``, say) is a class of the same name. Its fields are
 the error's parameters in Python's spelling: ``neededBytes`` is ``needed_bytes``. A class knows
-its varlink name and the exit status of a command that ends with it (CONTRACT: "Exit status").
+its varlink name and the exit status of a command that ends with it (docs/lazyctl.md).
 ``str(error)`` is one line: what happened, why, and what to do.
 
 Anybody may import this; it needs the standard library alone and Python 3.9.

@@ -1,4 +1,4 @@
-"""Where sockets, state and runtime directories are (CONTRACT: "Commands").
+"""Where sockets, state and runtime directories are (docs/protocol.md).
 
 Every path that two processes must agree on is made here. Nothing in this module touches the
 file system but to ask whether a socket exists. Paths are plain strings: `pathlib` would cost a

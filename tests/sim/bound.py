@@ -1,6 +1,6 @@
 """How long a request may wait at most, from the schedule's own figures.
 
-ARCHITECTURE, "The bound": `max_wait` + waiters ahead x (quantum + longest call + release + load).
+docs/architecture.md, "Waiting is bounded": `max_wait` + waiters ahead x (quantum + longest call + release + load).
 The request's own load is one more of these, and a waiter ahead is any request that waits when
 this one comes. Only schedules in which nothing excuses a longer wait are held to it.
 """

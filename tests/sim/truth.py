@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from .worker import SimWorker
 
 FRESH_S = 5.0
-"""A lease cannot be revoked for so long before its first call (ARCHITECTURE, "Loads and leases")."""
+"""A lease cannot be revoked for so long before its first call (docs/architecture.md, "Leases")."""
 
 
 class Violation(AssertionError):

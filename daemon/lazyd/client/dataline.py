@@ -1,4 +1,4 @@
-"""The client's end of a data connection, without its I/O (CONTRACT: "The data socket").
+"""The client's end of a data connection, without its I/O (docs/protocol.md: "The data socket").
 
 Bytes that came in are told by `received`, bytes to go out stand in `outgoing`; both kinds of
 client (`blocking.line`, `aio.line`) move them. Several calls may be under way:

@@ -1,4 +1,4 @@
-"""When to try again after the daemon was lost (CONTRACT: "Repeating").
+"""When to try again after the daemon was lost (docs/protocol.md: "When the daemon restarts").
 
 A daemon that was never there is not waited for. One that was there and went without a word is
 being restarted: it is waited for up to 30 s from the loss. One that said that it shuts down was

@@ -14,7 +14,7 @@ from .lifecycle import LOADS, State
 from .spec import ModelSpec, Tier
 
 FRESH_LEASE_S = 5.0
-"""A lease is safe for so long before its first call (ARCHITECTURE: nothing slips in between)."""
+"""A lease is safe for so long before its first call (docs/architecture.md: "Leases")."""
 
 UNPRESENTED_LEASE_S = 30.0
 """A lease that nobody presents ends after this time."""

@@ -1,4 +1,4 @@
-"""How long the host stays without a manager (ARCHITECTURE: "Stop, restart, crash").
+"""How long the host stays without a manager (docs/architecture.md: "Stop, restart, crash").
 
 Under systemd it asks what becomes of the manager's unit: inactive or failed without a job means
 that nobody comes back. Where it cannot ask, and without systemd, it waits for `linger_s`.

@@ -1,4 +1,4 @@
-"""Who may do what (CONTRACT: "Who may do what")."""
+"""Who may do what (docs/protocol.md: "The control socket")."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What signals mean (ARCHITECTURE: "Stop, restart, crash").
+"""What signals mean (docs/architecture.md: "Stop, restart, crash").
 
 | signal | without systemd | as a unit |
 |---|---|---|

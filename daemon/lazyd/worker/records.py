@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 FRESH_S = 5.0
-"""A lease cannot be revoked for so long before its first call (ARCHITECTURE: "The life of a model")."""
+"""A lease cannot be revoked for so long before its first call (docs/architecture.md: "The life of a model")."""
 
 
 @dataclass(eq=False)
