@@ -133,6 +133,21 @@ def test_each_worker_has_a_cgroup_of_its_own(daemon: Daemon) -> None:
     assert worker != f"{host}/host"
 
 
+def test_a_model_file_that_may_not_be_read_says_so_and_disturbs_nothing(daemon: Daemon) -> None:
+    worker = daemon.ask("pid")
+    secret = '[models.secret]\nruntime = "llama_cpp"\npath = "/etc/shadow"\n'
+    daemon.units.write(daemon.units.configuration, CONFIGURATION + secret)
+    daemon.units.systemctl("restart", MANAGER)
+    load = daemon.start("lazyctl", "load", "secret")
+    out, err = load.communicate(timeout=30)
+    assert (load.returncode, out) == (1, "")
+    assert "Permission denied" in err
+    assert err.count("\n") == 1
+    assert daemon.ask("pid") == worker
+    daemon.units.write(daemon.units.configuration, CONFIGURATION)
+    daemon.units.systemctl("restart", MANAGER)
+
+
 def test_ten_restarts_in_a_row_under_load_disturb_no_worker_and_no_call(daemon: Daemon) -> None:
     worker = daemon.ask("pid")
     long_call = daemon.start("lazyctl", "call", "thing", "take", "[3]")
