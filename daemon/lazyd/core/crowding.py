@@ -60,6 +60,4 @@ def look_again(world: World) -> None:
     for instance in world.instances():
         if instance.state is State.READY and not instance.model.kept:
             moments += (quantum_until(instance), instance.protected_until, instance.ask_again)
-    later = [moment for moment in moments if world.now < moment < float("inf")]
-    if later:
-        world.alarms.set(("crowd",), min(later))
+    world.look_again(("crowd",), moments)

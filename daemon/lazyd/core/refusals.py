@@ -90,9 +90,7 @@ def explain(world: World, device: Device, needed: int, keepers: Iterable[Worker]
 
 def refuse(world: World, model: Model, refusal: NoRoom) -> None:
     """Answers all who wait. A resident stays in the line, and the reason is noted once."""
-    for waiter in list(model.waiters):
-        requests.leave_line(world, waiter)
-        world.answer(waiter.request, refusal)
+    requests.answer_all(world, model, refusal)
     if model.refused != refusal.reason:
         model.refused = model.last_error = refusal.reason
         world.note("no room", model, refusal.reason)

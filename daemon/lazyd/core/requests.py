@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from . import leases
-from .answers import ModelNotFound, ShuttingDown, Timeout
+from .answers import ModelNotFound, Outcome, ShuttingDown, Timeout
 from .events import Cancel, Get, Load
 from .lifecycle import GONE, LOADS
 from .records import Model, Waiter
@@ -76,6 +76,13 @@ def leave_line(world: World, waiter: Waiter) -> None:
     world.alarms.clear(("deadline", waiter.request))
     waiter.model.waiters.remove(waiter)
     world.touch(waiter.model)
+
+
+def answer_all(world: World, model: Model, outcome: Outcome) -> None:
+    """All who wait for a model get the same answer."""
+    for waiter in list(model.waiters):
+        leave_line(world, waiter)
+        world.answer(waiter.request, outcome)
 
 
 def deadline_passed(world: World, request: int) -> None:

@@ -90,7 +90,7 @@ def consider(world: World, model: Model, line: Line) -> None:
         if plan is not None:
             plans.carry_out(world, plan)
             return
-    if overdue and choices:
+    if overdue:
         line.set_aside(choices[0])
     if model.nested:
         line.first_come.update(*choices)
@@ -154,6 +154,4 @@ def look_again(world: World, blocked: list[Model]) -> None:
         if instance.state is State.READY:
             moments += (quantum_until(instance), instance.protected_until, instance.ask_again)
             moments += (lease.hold_until for lease in instance.leases.values())
-    later = [moment for moment in moments if world.now < moment < float("inf")]
-    if later:
-        world.alarms.set(("room",), min(later))
+    world.look_again(("room",), moments)

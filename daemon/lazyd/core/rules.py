@@ -94,9 +94,7 @@ def turn_away(world: World, model: Model) -> None:
         refusal = LoadFailed(model=model.key, reason=reason, retry_after_sec=model.retry_at - world.now)
     else:
         return
-    for waiter in list(model.waiters):
-        requests.leave_line(world, waiter)
-        world.answer(waiter.request, refusal)
+    requests.answer_all(world, model, refusal)
 
 
 def serve(world: World, model: Model) -> None:

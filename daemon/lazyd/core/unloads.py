@@ -27,20 +27,13 @@ def unload(world: World, event: Unload) -> None:
         model.dismissed = True
         instance = model.instance
         if instance is None or instance.state in LOADS:
-            cancel_waiters(world, model)
+            requests.answer_all(world, model, Cancelled(model=model.key))  # an unload ends a load
         if instance is not None:
             wish.pending[model.key] = instance
             world.touch(model)
     world.unloads[wish.request] = wish
     world.alarms.set(("unload", wish.request), wish.deadline)
     freed(world)
-
-
-def cancel_waiters(world: World, model: Model) -> None:
-    """An unload ends a load; those who wait for it are told."""
-    for waiter in list(model.waiters):
-        requests.leave_line(world, waiter)
-        world.answer(waiter.request, Cancelled(model=model.key))
 
 
 def cancel(world: World, event: Cancel) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from . import names
-from .alarms import Alarms
+from .alarms import Alarms, Key
 from .answers import Outcome, WorkerDied
 from .effects import Answer, Effect, Note
 from .ledger import Ledger
@@ -85,6 +85,12 @@ class World:
 
     def answer(self, request: int, outcome: Outcome) -> None:
         self.out.append(Answer(request=request, outcome=outcome))
+
+    def look_again(self, key: Key, moments: Iterable[float]) -> None:
+        """Sets an alarm for the first of these moments that is still to come."""
+        later = [moment for moment in moments if self.now < moment < float("inf")]
+        if later:
+            self.alarms.set(key, min(later))
 
     def touch(self, model: Model) -> None:
         self.touched[model] = None
