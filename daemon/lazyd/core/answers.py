@@ -37,6 +37,14 @@ class Unloaded(Outcome, frozen=True):
     unloaded: tuple[str, ...]
 
 
+class Reserved(Outcome, frozen=True):
+    """The memory is the client's, as long as its connection lasts."""
+
+    reservation: str
+    uuid: str | None = None
+    """Of the GPU."""
+
+
 class Done(Outcome, frozen=True):
     """It is so now."""
 
@@ -68,6 +76,8 @@ class Timeout(Refusal, frozen=True):
     model: str
     phase: str
     timeout_sec: float
+    reason: str | None = None
+    """What it waited for."""
 
 
 class Busy(Refusal, frozen=True):

@@ -11,6 +11,8 @@ from typing import Any
 import msgspec
 
 from .answers import Outcome
+from .events import ReservationReport
+from .needs import Need
 
 
 class Effect(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,6 +39,14 @@ class Predict(Effect, frozen=True):
     """Find out what a load will need. Answered by `Predicted` or `Unpredictable`."""
 
     model: str
+    dry_run: bool = False
+    """RAM for a dry run of the runtime is booked; otherwise it must do without."""
+
+
+class Sample(Effect, frozen=True):
+    """A sample of a device is wanted that is begun after this. Answered by `DeviceSeen`."""
+
+    device: str
 
 
 class StartWorker(Effect, frozen=True):
@@ -50,7 +60,10 @@ class StartWorker(Effect, frozen=True):
     model: str
     """The key of the spec: a model or a family pattern."""
     devices: tuple[str, ...]
+    """GPUs first."""
     memo: dict[str, Any]
+    layers: dict[str, int] = {}
+    """How many layers go to which device, where it is divided."""
 
 
 class StopWorker(Effect, frozen=True):
@@ -73,6 +86,37 @@ class UnloadObject(Effect, frozen=True):
 
     worker: str
     model: str
+
+
+class ParkObject(Effect, frozen=True):
+    """Have a model give back its device memory. Answered by `ObjectParked`, `ParkFailed` or the exit."""
+
+    worker: str
+    model: str
+
+
+class UnparkObject(Effect, frozen=True):
+    """Have a parked model load again. Answered by `ObjectReady`, `ObjectFailed` or the exit."""
+
+    worker: str
+    model: str
+
+
+class Learn(Effect, frozen=True):
+    """What a worker really needed is to be kept for the next one."""
+
+    model: str
+    """The key of the spec."""
+    identity: str
+    way: str
+    peak: Need
+    service: Need | None = None
+
+
+class KeepReservations(Effect, frozen=True):
+    """The reservations that there are now: the host keeps them for the next manager."""
+
+    reservations: tuple[ReservationReport, ...]
 
 
 class Grant(Effect, frozen=True):

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from .needs import Forecast, Layers
 from .spec import Config
 
 
@@ -92,13 +93,62 @@ class Configure(Event, frozen=True):
 
 
 class DeviceSeen(Event, frozen=True):
-    """A device exists, or was sampled anew."""
+    """One sample of a device: it exists, so much of it is used, and so much of that is ours."""
 
     name: str
     kind: str
     total_bytes: int
-    foreign_bytes: int = 0
-    """Used by others than lazyd's workers."""
+    used_bytes: int = 0
+    """By everybody."""
+    begun: float = 0.0
+    """When the sample was begun."""
+    held_bytes: dict[str, int] = {}
+    """By worker or reservation: what the device shows of them. What it does not show is left out."""
+    listed_bytes: int = 0
+    """Of processes that the device shows, and that are not ours."""
+    alone: bool = False
+    """A process can use no other device beside it (an instance of a divided GPU)."""
+    uuid: str | None = None
+    label: str | None = None
+    temperature_c: int | None = None
+    power_w: float | None = None
+
+
+class DeviceLost(Event, frozen=True):
+    """The driver has lost a GPU: nothing on it works any more, until it is seen again."""
+
+    name: str
+    reason: str
+
+
+class MemoryPressure(Event, frozen=True):
+    """Programs stall because memory is short (the kernel's pressure stall information)."""
+
+    device: str = "ram"
+
+
+class Reserve(Event, frozen=True):
+    """A program that lazyd does not run wants memory. Answered `Reserved` or refused."""
+
+    request: int
+    device: str
+    bytes: int
+    holder: int
+    """The client's uid."""
+    pid: int = 0
+    """The client's process, the parent of the program."""
+    deadline: float | None = None
+    wait: bool = True
+    """False: it is refused if there is no room now."""
+    resume: str | None = None
+    """A reservation that was held before the manager was restarted."""
+    command: str | None = None
+
+
+class Unreserve(Event, frozen=True):
+    """The connection that held a reservation is closed."""
+
+    reservation: str
 
 
 class Stop(Event, frozen=True):
@@ -115,12 +165,15 @@ class Tick(Event, frozen=True):
 
 
 class Predicted(Event, frozen=True):
-    """Answers the effect `Predict`: what loading needs, per kind of device."""
+    """Answers the effect `Predict`: what loading needs, for each way in which it can be loaded."""
 
     model: str
-    bytes_by_kind: dict[str, int]
-    """For example ``{"host": 268435456}``."""
-    source: str = "file size"
+    ways: dict[str, Forecast]
+    """``ram`` and ``gpu``, as far as they are possible, and divided ways that were learned."""
+    layers: Layers | None = None
+    """How it can be divided, if it can."""
+    files: dict[str, int] = {}
+    """Files that it maps while any of it is in RAM: size by ``device:inode``."""
 
 
 class Unpredictable(Event, frozen=True):
@@ -174,10 +227,22 @@ class WorkerReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     measured_bytes: dict[str, int] = {}
 
 
+class ReservationReport(msgspec.Struct, frozen=True, kw_only=True):
+    """A reservation as the host has kept it for the next manager."""
+
+    id: str
+    device: str
+    bytes: int
+    holder: int
+    pid: int = 0
+    command: str | None = None
+
+
 class HostFound(Event, frozen=True):
     """A host is connected; these are its workers, and there are no others."""
 
     workers: tuple[WorkerReport, ...] = ()
+    reservations: tuple[ReservationReport, ...] = ()
 
 
 class HostAway(Event, frozen=True):
@@ -197,18 +262,26 @@ class WorkerStarted(Event, frozen=True):
 
 
 class WorkerExited(Event, frozen=True):
-    """The process is gone and its cgroup is empty: its bytes are free."""
+    """The process is gone and its cgroup is empty: its RAM is free. What it had on a GPU is free when
+    the driver shows it."""
 
     worker: str
     status: int | None = None
     signal: int | None = None
     log: str = ""
     """The last lines it wrote."""
+    out_of_memory: bool = False
+    """It ended for want of memory."""
 
 
 class WorkerMeasured(Event, frozen=True):
+    """What a worker holds of RAM. What it holds of a GPU comes with `DeviceSeen`."""
+
     worker: str
     bytes_by_device: dict[str, int]
+    """Anonymous and shared memory."""
+    file_bytes: int = 0
+    """Its share of the pages of files that it maps."""
 
 
 class LoadProgress(Event, frozen=True):
@@ -219,8 +292,12 @@ class LoadProgress(Event, frozen=True):
 
 
 class ObjectReady(Event, frozen=True):
+    """A load, or the way back from being parked, is done."""
+
     worker: str
     model: str
+    parks: bool = False
+    """It can give back its device memory and stay."""
 
 
 class ObjectFailed(Event, frozen=True):
@@ -229,9 +306,32 @@ class ObjectFailed(Event, frozen=True):
     worker: str
     model: str
     reason: str
+    out_of_memory: bool = False
 
 
 class ObjectUnloaded(Event, frozen=True):
+    worker: str
+    model: str
+
+
+class ObjectParked(Event, frozen=True):
+    """Answers `ParkObject`: its device memory is given back."""
+
+    worker: str
+    model: str
+
+
+class ParkFailed(Event, frozen=True):
+    """Answers `ParkObject`: it could not; nothing is known of what it holds."""
+
+    worker: str
+    model: str
+    reason: str
+
+
+class RanOut(Event, frozen=True):
+    """A call has failed for want of memory. The model serves on."""
+
     worker: str
     model: str
 

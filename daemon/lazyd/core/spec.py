@@ -49,9 +49,15 @@ class ModelSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, g
     load_timeout_s: float | None = 120.0
     """Time without progress after which a load has failed."""
     device: tuple[str, ...] = ()
-    """Devices it may use, in order of preference; empty: any."""
+    """Devices it may use, or ``gpu`` for any GPU; empty: any."""
     memory_bytes: int | None = None
     """A declared peak."""
+    hard_limit: bool = False
+    """Once it has outgrown its booking it is ended when it is idle."""
+    beside: tuple[str, ...] = ()
+    """Models that it is used with: their GPU is preferred."""
+    park_timeout_s: float | None = 600.0
+    """How long it stays parked, if its runtime can park."""
     pin: bool = False
     min_residency_s: float = 0.0
     max_wait_s: float = 2.0
@@ -99,6 +105,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     gpu_margin_bytes: int = 512 * MIB
     max_pinned: float = 0.75
     """The part of a device's budget that pinned and resident models may hold together."""
+    max_reserved: float = 0.75
+    """The part of a device's budget that reservations of one user may hold together."""
     max_hold_s: float = 600.0
 
 
