@@ -191,11 +191,13 @@ class ObjectReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     model: str
     state: str
-    """``loading``, ``ready`` or ``draining``."""
+    """``loading``, ``ready``, ``draining`` or ``parked`` (from when it begins to park)."""
     since: float
     """When it entered that state."""
     load_s: float | None = None
     last_used: float | None = None
+    parks: bool = False
+    """See `ObjectReady`."""
 
 
 class LeaseReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

@@ -13,6 +13,7 @@ from collections.abc import Callable
 
 from lazyd.core.events import Event, HostFound, WorkerReport
 
+from . import keeping
 from .channel import Channel
 from .hostlink import HostLink
 from .workers import Workers
@@ -26,11 +27,11 @@ SILENCE_S = 2.0
 async def adopt(link: HostLink, workers: Workers, tell: Callable[[Event], None]) -> None:
     """Attaches to all workers of the host and tells the core of them; it answers again after that."""
     workers.connect(link)
-    channels = [(workers.attach(told.report.worker), told.report) for told in link.workers]
+    channels = [(workers.attach(told.report), told.report) for told in link.workers]
     if channels:
         await asyncio.wait([channel.own_report for channel, _ in channels], timeout=SILENCE_S)
     reports = [_report(channel, last) for channel, last in channels]
-    tell(HostFound(workers=tuple(reports)))
+    tell(HostFound(workers=tuple(reports), reservations=keeping.reservations(link.hello.kept)))
     for (channel, _), report in zip(channels, reports, strict=True):
         channel.release(report)
     link.listen(workers.hear)

@@ -17,6 +17,7 @@ from lazyd.core.events import (
     LeasePresented,
     LeaseReport,
     ObjectFailed,
+    ObjectParked,
     ObjectReady,
     ObjectUnloaded,
     WorkerReport,
@@ -26,17 +27,19 @@ from lazyd.core.events import (
 def missed(known: WorkerReport, now: WorkerReport) -> Iterator[Event]:
     """The events that lead from what is known to what is."""
     worker = known.worker
-    objects = {found.model: found.state for found in now.objects}
+    objects = {found.model: found for found in now.objects}
     for old in known.objects:
         new = objects.get(old.model)
-        if new == old.state:
-            continue
         if new is None and old.state == "loading":
             yield ObjectFailed(worker=worker, model=old.model, reason="the load ended while no manager was there")
         elif new is None:
             yield ObjectUnloaded(worker=worker, model=old.model)
-        elif new == "ready":
-            yield ObjectReady(worker=worker, model=old.model)
+        elif new.state == old.state:
+            continue
+        elif new.state == "ready":
+            yield ObjectReady(worker=worker, model=old.model, parks=new.parks)
+        elif new.state == "parked":
+            yield ObjectParked(worker=worker, model=old.model)
     leases = {lease.lease: lease for lease in now.leases}
     for lease in known.leases:
         yield from _missed_of_lease(worker, lease, leases.get(lease.lease))

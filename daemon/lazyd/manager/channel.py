@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from lazyd.core.effects import Drain, Grant, LoadObject, Resume, UnloadObject, Withdraw
+from lazyd.core.effects import Drain, Grant, LoadObject, ParkObject, Resume, UnloadObject, UnparkObject, Withdraw
 from lazyd.core.events import Event, WorkerReport
 
 from .catching_up import missed
@@ -60,6 +60,12 @@ class Channel:
 
     def unload(self, effect: UnloadObject) -> None:
         self._send({"do": "unload", "model": effect.model})
+
+    def park(self, effect: ParkObject) -> None:
+        self._send({"do": "park", "model": effect.model})
+
+    def unpark(self, effect: UnparkObject) -> None:
+        self._send({"do": "unpark", "model": effect.model})
 
     def drain(self, effect: Drain) -> None:
         self._send({"do": "drain", "model": effect.model, "drain": effect.drain, "finish": effect.finish})

@@ -9,6 +9,7 @@ from lazyd.core import effects
 
 from .channel import Channel
 from .journal import Journal
+from .keeping import Keeping
 from .pins import PinKeeper
 from .prediction import Predictor
 from .requests import Requests
@@ -16,7 +17,12 @@ from .workers import Workers
 
 
 def table(
-    requests: Requests, workers: Workers, predictor: Predictor, pins: PinKeeper, journal: Journal
+    requests: Requests,
+    workers: Workers,
+    predictor: Predictor,
+    pins: PinKeeper,
+    keeping: Keeping,
+    journal: Journal,
 ) -> Mapping[type[effects.Effect], Callable[[Any], None]]:
     """One row an effect."""
 
@@ -39,10 +45,13 @@ def table(
         effects.StopWorker: workers.stop,
         effects.LoadObject: over_channel(Channel.load),
         effects.UnloadObject: over_channel(Channel.unload),
+        effects.ParkObject: over_channel(Channel.park),
+        effects.UnparkObject: over_channel(Channel.unpark),
         effects.Grant: over_channel(Channel.grant),
         effects.Withdraw: over_channel(Channel.withdraw),
         effects.Drain: over_channel(Channel.drain),
         effects.Resume: over_channel(Channel.resume),
         effects.SavePins: lambda effect: pins.keep(effect.pins),
+        effects.KeepReservations: keeping.keep,
         effects.Note: journal.note,
     }

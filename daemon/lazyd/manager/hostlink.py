@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 import os
 import pwd
@@ -14,7 +15,7 @@ import msgspec
 
 from lazyd.varlink.peer import peer_of
 
-from .messages import All, FromHost, Hello, Worker, from_host
+from .messages import All, DryRun, FromHost, Hello, Worker, from_host
 from .packets import PacketSocket
 
 log = logging.getLogger("lazyd.hostlink")
@@ -42,6 +43,8 @@ class HostLink:
         self._complete = asyncio.Event()
         self._early: list[FromHost] = []
         self._on_message: Callable[[FromHost], None] | None = None
+        self._dry_runs: dict[int, asyncio.Future[DryRun]] = {}
+        self._numbers = itertools.count(1)
         self._packets = PacketSocket(sock, self._packet, self._end)
 
     @classmethod
@@ -89,6 +92,22 @@ class HostLink:
         """Sends a message with descriptors, which are closed here."""
         self._packets.send(message, fds)
 
+    async def dry_run(self, spec: dict[str, Any], within_s: float) -> DryRun:
+        """Has the host try in a process of its own what a load needs. What goes wrong is the answer's reason."""
+        number = next(self._numbers)
+        answer: asyncio.Future[DryRun] = asyncio.get_running_loop().create_future()
+        self._dry_runs[number] = answer
+        try:
+            if self.ended.is_set():
+                return DryRun(id=number, reason="there is no worker host")
+            self.send({"do": "dry_run", "id": number, "spec": spec})
+            async with asyncio.timeout(within_s):
+                return await answer
+        except TimeoutError:
+            return DryRun(id=number, reason=f"the worker host did not answer within {within_s:g} s")
+        finally:
+            del self._dry_runs[number]
+
     def close(self) -> None:
         self._packets.close()
         self._end()
@@ -105,14 +124,23 @@ class HostLink:
             self.workers.append(message)
         elif isinstance(message, All):
             self._complete.set()
+        elif isinstance(message, DryRun):
+            self._answer(message)
         elif self._on_message is None:
             self._early.append(message)
         else:
             self._on_message(message)
 
+    def _answer(self, message: DryRun) -> None:
+        asked = self._dry_runs.get(message.id)
+        if asked is not None and not asked.done():
+            asked.set_result(message)
+
     def _end(self) -> None:
         self.ended.set()
         self._complete.set()
+        for number in self._dry_runs:
+            self._answer(DryRun(id=number, reason="the worker host has gone"))
 
 
 async def _connected(path: str) -> socket.socket:

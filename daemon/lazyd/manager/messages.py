@@ -5,6 +5,8 @@ A report keeps the shape of `lazyd.core.events.WorkerReport`.
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from lazyd.core import events
@@ -28,6 +30,8 @@ class Hello(Said, frozen=True):
     started: float
     cgroup: str | None = None
     """What it reads in its own ``/proc/self/cgroup``, which the manager may not be shown."""
+    kept: Any = None
+    """What an earlier manager had it keep (see `lazyd.manager.keeping`)."""
 
 
 class Worker(Said, frozen=True):
@@ -50,18 +54,40 @@ class Exited(Said, frozen=True):
     log: str = ""
     reason: str | None = None
     """Why it could not be started at all."""
+    out_of_memory: bool = False
 
     def event(self) -> Event:
-        lines = "\n".join(part for part in (self.log, self.reason) if part)
-        return events.WorkerExited(worker=self.worker, status=self.status, signal=self.signal, log=lines)
+        return events.WorkerExited(
+            worker=self.worker,
+            status=self.status,
+            signal=self.signal,
+            log="\n".join(part for part in (self.log, self.reason) if part),
+            out_of_memory=self.out_of_memory,
+        )
 
 
 class Measured(Said, frozen=True):
     worker: str
     bytes: dict[str, int]
+    """Of RAM: anonymous and shared memory."""
+    files: int = 0
+    """Bytes: its share of the pages of files that it maps."""
+    pids: list[int] = []
+    """All its processes."""
+
+    def event(self) -> Event:
+        return events.WorkerMeasured(worker=self.worker, bytes_by_device=self.bytes, file_bytes=self.files)
 
 
-FromHost = Hello | Worker | All | Started | Exited | Measured
+class DryRun(Said, frozen=True):
+    """Answers the order of the same `id`: what the runtime has found out, or why it has not."""
+
+    id: int
+    result: dict[str, Any] | None = None
+    reason: str | None = None
+
+
+FromHost = Hello | Worker | All | Started | Exited | Measured | DryRun
 
 
 # From a worker, over its manager channel.
@@ -82,18 +108,22 @@ class Progress(Said, frozen=True):
 
 class Ready(Said, frozen=True):
     model: str
+    parks: bool = False
 
     def event(self, worker: str) -> Event:
-        return events.ObjectReady(worker=worker, model=self.model)
+        return events.ObjectReady(worker=worker, model=self.model, parks=self.parks)
 
 
 class Failed(Said, frozen=True):
     model: str
     reason: str
     traceback: str = ""
+    out_of_memory: bool = False
 
     def event(self, worker: str) -> Event:
-        return events.ObjectFailed(worker=worker, model=self.model, reason=self.reason)
+        return events.ObjectFailed(
+            worker=worker, model=self.model, reason=self.reason, out_of_memory=self.out_of_memory
+        )
 
 
 class Unloaded(Said, frozen=True):
@@ -101,6 +131,28 @@ class Unloaded(Said, frozen=True):
 
     def event(self, worker: str) -> Event:
         return events.ObjectUnloaded(worker=worker, model=self.model)
+
+
+class Parked(Said, frozen=True):
+    model: str
+
+    def event(self, worker: str) -> Event:
+        return events.ObjectParked(worker=worker, model=self.model)
+
+
+class ParkFailed(Said, frozen=True):
+    model: str
+    reason: str
+
+    def event(self, worker: str) -> Event:
+        return events.ParkFailed(worker=worker, model=self.model, reason=self.reason)
+
+
+class RanOut(Said, frozen=True):
+    model: str
+
+    def event(self, worker: str) -> Event:
+        return events.RanOut(worker=worker, model=self.model)
 
 
 class Presented(Said, frozen=True):
@@ -148,7 +200,22 @@ class StillBusy(Said, frozen=True):
         return events.StillBusy(worker=worker, model=self.model, drain=self.drain)
 
 
-FromWorker = Report | Progress | Ready | Failed | Unloaded | Presented | Closed | Busy | Idle | Drained | StillBusy
+FromWorker = (
+    Report
+    | Progress
+    | Ready
+    | Failed
+    | Unloaded
+    | Parked
+    | ParkFailed
+    | RanOut
+    | Presented
+    | Closed
+    | Busy
+    | Idle
+    | Drained
+    | StillBusy
+)
 
 from_host = msgspec.json.Decoder(FromHost).decode
 from_worker = msgspec.json.Decoder(FromWorker).decode

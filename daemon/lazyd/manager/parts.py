@@ -22,6 +22,7 @@ from .driver import Driver
 from .hostkeeper import HostKeeper
 from .hostlink import HostLink
 from .journal import Journal
+from .keeping import Keeping
 from .looking import Looking
 from .measuring import Measuring
 from .methods import Methods
@@ -72,7 +73,8 @@ class Parts:
         requests = Requests(driver)
         self.workers = workers = Workers(driver.tell, configuration.spec_of, background.once)
         predictor = Predictor(configuration.spec_of, driver.tell, background)
-        driver.connect(effects.table(requests, workers, predictor, pins, journal))
+        self.keeping = keeping = Keeping()
+        driver.connect(effects.table(requests, workers, predictor, pins, keeping, journal))
         self.ram = Ram()
         self.measuring = Measuring(self.ram, workers, driver.tell)
         self.preparing = Preparing(configuration, pins, background)
@@ -117,6 +119,7 @@ class Parts:
     def _host_connected(self, link: HostLink) -> None:
         self.ram.pid = link.pid  # the budget is of what the host's cgroup has
         self.ram.membership = link.hello.cgroup
+        self.keeping.connected(link)
         self.preparing.connected(link)
         self.status_line.changed()
 

@@ -9,14 +9,15 @@ import asyncio
 import contextlib
 import logging
 import os
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Collection, Coroutine
 from typing import Any
 
 from lazyd.core.effects import StartWorker, StopWorker
-from lazyd.core.events import Event, WorkerExited, WorkerMeasured, WorkerStarted
+from lazyd.core.events import Event, WorkerExited, WorkerReport, WorkerStarted
 from lazyd.core.spec import ModelSpec
 from lazyd.wire import packets
 
+from . import placing
 from .channel import Channel
 from .environment import as_told, merged_environment
 from .hostlink import HostLink
@@ -38,13 +39,19 @@ class Workers:
         self._tell = tell
         self._spec_of = spec_of
         self._run = run
+        self.uuids: placing.Uuids = lambda _device: None
+        """By which name a worker is told of a GPU."""
         self._link: HostLink | None = None
         self.channels: dict[str, Channel] = {}
+        self.pids: dict[str, list[int]] = {}
+        """All processes of each worker, as last measured."""
         self.measured: dict[str, dict[str, int]] = {}
+        """Bytes of RAM that are each worker's own, by device: anonymous and shared memory."""
+        self.file_bytes: dict[str, int] = {}
+        """Each worker's share of the pages of files that it maps."""
         self._preparing: set[str] = set()
         """Workers whose start waits for a file to be read."""
-        self._unmeasured: set[str] = set()
-        self._all_measured = asyncio.Event()
+        self._rounds: list[_Round] = []
         self.none_left = asyncio.Event()
         self.none_left.set()
 
@@ -60,13 +67,15 @@ class Workers:
             self._forget(worker)
         self._preparing.clear()
 
-    def attach(self, worker: str) -> Channel:
+    def attach(self, told: WorkerReport) -> Channel:
         """Gives a worker that runs already a new channel, whose events are held back at first."""
         assert self._link is not None
         ours, theirs = packets.pair()
-        channel = Channel(worker, ours, self._tell, held=True)
-        self._link.send({"do": "attach", "worker": worker}, [theirs.detach()])
+        channel = Channel(told.worker, ours, self._tell, held=True)
+        self._link.send({"do": "attach", "worker": told.worker}, [theirs.detach()])
         self._add(channel)
+        self.pids.setdefault(told.worker, [told.pid])
+        self.measured.setdefault(told.worker, told.measured_bytes)
         return channel
 
     # What the core wants.
@@ -78,14 +87,19 @@ class Workers:
                 effect.worker, "there is no host" if spec else f"{effect.model} is not configured any more"
             )
             return
+        try:
+            gpus = placing.environment(effect.devices, self.uuids)
+        except LookupError as error:
+            self._not_started(effect.worker, reason_of(error))
+            return
         ours, theirs = packets.pair()
         self._add(Channel(effect.worker, ours, self._tell))
         fd = theirs.detach()
         if spec.env_file is None:
-            self._send_start(effect, spec, spec.env, fd)
+            self._send_start(effect, spec, {**spec.env, **gpus}, fd)
         else:
             self._preparing.add(effect.worker)
-            self._run(f"start of {effect.model}", self._start_later(effect, spec, fd))
+            self._run(f"start of {effect.model}", self._start_later(effect, spec, gpus, fd))
 
     def stop(self, effect: StopWorker) -> None:
         if effect.worker in self._preparing:
@@ -94,18 +108,22 @@ class Workers:
         elif self._link is not None:
             self._link.send({"do": "stop", "worker": effect.worker, "grace_s": effect.grace_s})
 
-    async def measure(self, within_s: float) -> None:
-        """Has the host measure every worker, and waits for the figures, but not for long."""
-        if self._link is None or not self.channels:
+    async def measure(self, within_s: float, only: Collection[str] | None = None) -> None:
+        """Has the host measure every worker, or these alone, and waits for the figures, but not for long."""
+        wanted = self.channels.keys() if only is None else self.channels.keys() & set(only)
+        if self._link is None or not wanted:
             return
-        self._unmeasured = set(self.channels)
-        self._all_measured.clear()
-        self._link.send({"do": "measure"})
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(within_s):
-                await self._all_measured.wait()
+        self._link.send({"do": "measure"} if only is None else {"do": "measure", "workers": sorted(wanted)})
+        awaited = _Round(wanted)
+        self._rounds.append(awaited)
+        try:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(within_s):
+                    await awaited.over.wait()
+        finally:
+            self._rounds.remove(awaited)
 
-    async def _start_later(self, effect: StartWorker, spec: ModelSpec, fd: int) -> None:
+    async def _start_later(self, effect: StartWorker, spec: ModelSpec, gpus: dict[str, str], fd: int) -> None:
         environment, reason = None, ""
         try:
             environment = await asyncio.to_thread(merged_environment, spec)
@@ -114,7 +132,7 @@ class Workers:
         still_wanted = effect.worker in self._preparing  # else it was told already why it does not start
         self._preparing.discard(effect.worker)
         if environment is not None and still_wanted:
-            self._send_start(effect, spec, environment, fd)
+            self._send_start(effect, spec, {**environment, **gpus}, fd)
             return
         os.close(fd)
         if still_wanted:
@@ -125,7 +143,10 @@ class Workers:
             "do": "start",
             "worker": effect.worker,
             "model": effect.model,
-            "spec": as_told(spec, environment),
+            "spec": {
+                **as_told(spec, environment),
+                "placement": placing.placement(effect.devices, effect.layers),
+            },
             "devices": effect.devices,
             "memo": effect.memo,
         }
@@ -142,6 +163,8 @@ class Workers:
 
     def hear(self, message: FromHost) -> None:
         if isinstance(message, Started):
+            if message.worker in self.channels:
+                self.pids[message.worker] = [message.pid]
             self._tell(WorkerStarted(worker=message.worker, pid=message.pid))
         elif isinstance(message, Exited):
             channel = self.channels.get(message.worker)
@@ -150,14 +173,15 @@ class Workers:
             self._forget(message.worker)
             self._tell(message.event())
         elif isinstance(message, Measured) and message.worker in self.channels:
+            self.pids[message.worker] = message.pids
             self.measured[message.worker] = message.bytes
-            self._measured(message.worker)
-            self._tell(WorkerMeasured(worker=message.worker, bytes_by_device=message.bytes))
+            self.file_bytes[message.worker] = message.files
+            self._looked_at(message.worker)
+            self._tell(message.event())
 
-    def _measured(self, worker: str) -> None:
-        self._unmeasured.discard(worker)
-        if not self._unmeasured:
-            self._all_measured.set()
+    def _looked_at(self, worker: str) -> None:
+        for awaited in self._rounds:
+            awaited.discard(worker)
 
     def _add(self, channel: Channel) -> None:
         before = self.channels.get(channel.worker)
@@ -167,10 +191,24 @@ class Workers:
         self.none_left.clear()
 
     def _forget(self, worker: str) -> None:
-        self.measured.pop(worker, None)
-        self._measured(worker)
+        for known in (self.pids, self.measured, self.file_bytes):
+            known.pop(worker, None)
+        self._looked_at(worker)
         channel = self.channels.pop(worker, None)
         if channel is not None:
             channel.close()
         if not self.channels:
             self.none_left.set()
+
+
+class _Round:
+    """Workers that are being measured; `over` is set when all have been, or have gone."""
+
+    def __init__(self, workers: Collection[str]) -> None:
+        self._left = set(workers)
+        self.over = asyncio.Event()
+
+    def discard(self, worker: str) -> None:
+        self._left.discard(worker)
+        if not self._left:
+            self.over.set()
