@@ -146,10 +146,13 @@ class Timeout(LazydError):
     phase: str = ""
     """What was going on: queued, loading, calling, …"""
     timeout_sec: float = 0.0
+    reason: str | None = None
+    """What it waited for."""
 
     def message(self) -> str:
         phase = f" while {self.phase}" if self.phase else ""
-        return f"{self.model} did not answer within {_duration(self.timeout_sec)}{phase}; allow more time"
+        why = f": {self.reason}" if self.reason else ""
+        return f"{self.model} did not answer within {_duration(self.timeout_sec)}{phase}{why}; allow more time"
 
 
 class Busy(LazydError):

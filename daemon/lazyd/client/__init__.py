@@ -4,6 +4,7 @@
 - `session`: every method of the interface; `requests`, `calling`, `reconnect`, `lines`: the rules
   of both clients, written as generators of `steps` and free of I/O.
 - `dataline`: a data connection without its I/O; `call`: one call on it.
+- `reserving`: memory for the program itself.
 - `context`: under which lease the running code itself works (a worker sets it).
 - `replies`, `answer`: what comes back.
 
@@ -29,7 +30,7 @@ _HOMES = {
     "connect_async": "aio.client",
 }
 
-_LATE = ("blocking.client", "blocking.line", "call", "calling", "context")
+_LATE = ("blocking.client", "blocking.line", "blocking.reservation", "call", "calling", "context", "reserving")
 """What is imported when it is first needed; together with what these import, it is all of the blocking client."""
 
 

@@ -33,6 +33,7 @@ SAFE = frozenset(
         "Subscribe",  # until its first event
         "Load",
         "Get",
+        "Reserve",  # the first one, if it was granted, has ended with its connection
         "Release",
         "Warm",
         "Pin",

@@ -8,9 +8,7 @@ from __future__ import annotations
 from typing import Any, TypedDict
 
 
-class Device(TypedDict):
-    """Memory of one kind: a GPU's, or the machine's."""
-
+class _Device(TypedDict):
     name: str
     kind: str
     totalBytes: int
@@ -20,6 +18,17 @@ class Device(TypedDict):
     foreignBytes: int
     quarantinedBytes: int
     freeBytes: int
+    reservedBytes: int
+    state: str
+
+
+class Device(_Device, total=False):
+    """Memory of one kind: a GPU's, or the machine's."""
+
+    uuid: str | None
+    label: str | None
+    temperatureC: int | None
+    powerW: float | None
 
 
 class Worker(TypedDict):
@@ -46,6 +55,7 @@ class _Model(TypedDict):
     pinned: bool
     source: str
     workers: list[Worker]
+    devices: list[str]
     bookedBytes: dict[str, int]
     measuredBytes: dict[str, int]
     leases: int
@@ -67,6 +77,7 @@ class ModelStatus(_Model, total=False):
     expectedUse: float | None
     retryAfterSec: float | None
     lastError: str | None
+    why: list[str] | None
 
 
 class _Reservation(TypedDict):
@@ -165,12 +176,26 @@ class Grant(_Grant, total=False):
     value: Any
 
 
-class Reloaded(TypedDict):
-    """The reply of ``Reload``: what is different now."""
-
+class _Reloaded(TypedDict):
     added: list[str]
     changed: list[str]
     removed: list[str]
+
+
+class Reloaded(_Reloaded, total=False):
+    """The reply of ``Reload``: what is different now."""
+
+    warnings: list[str] | None
+
+
+class _Reserved(TypedDict):
+    reservation: str
+
+
+class Reserved(_Reserved, total=False):
+    """The reply of ``Reserve``."""
+
+    uuid: str | None
 
 
 class Info(TypedDict):

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 MAX_IDLE = 4
 """Connections kept for later."""
-TIMED = frozenset({"Load", "Get", "Unload", "Warm"})
+TIMED = frozenset({"Load", "Get", "Unload", "Warm", "Reserve"})
 """Methods that the daemon itself ends at ``timeoutSec``; others have a limit on our side alone."""
 GRACE_S = 2.0
 """The daemon answers `Timeout` itself, and says more than we can; only if it does not, we do."""

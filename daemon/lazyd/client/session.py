@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from . import replies
     from .calling import Calling, Running
+    from .reserving import Reserving
     from .steps import Steps
 
 
@@ -136,6 +137,12 @@ class Session:
 
     def reload(self) -> Steps[replies.Reloaded]:
         return cast("replies.Reloaded", (yield from self._ask("Reload")))
+
+    def reserving(self, device: str, count: int, *, wait: bool, command: str | None) -> Reserving:
+        """A reservation to be begun. Without words for it, it is shown by the name of this program."""
+        from .reserving import Reserving, own_name
+
+        return Reserving(self.requests.socket, device, count, wait=wait, command=command or own_name())
 
     # Calls.
 

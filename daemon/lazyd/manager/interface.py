@@ -9,10 +9,13 @@ from lazyd.varlink.service import Method, Service, not_implemented
 from .calling import Caller
 from .looking import Looking
 from .methods import Methods
+from .reservations import Reservations
 from .roles import ADMINS, EVERYBODY, Roles
 
 
-def service(version: str, roles: Roles, looking: Looking, methods: Methods, caller: Caller) -> Service:
+def service(
+    version: str, roles: Roles, looking: Looking, methods: Methods, reservations: Reservations, caller: Caller
+) -> Service:
     """All that the control socket answers."""
     table = {
         "Status": Method(looking.status, given_for.Status, roles=EVERYBODY),
@@ -32,7 +35,7 @@ def service(version: str, roles: Roles, looking: Looking, methods: Methods, call
         "Reload": Method(methods.reload, roles=ADMINS),
         "Register": Method(not_implemented, given_for.Anything, roles=ADMINS),
         "Deregister": Method(not_implemented, given_for.OfModel, roles=ADMINS),
-        "Reserve": Method(not_implemented, given_for.Anything, roles=EVERYBODY),
+        "Reserve": Method(reservations.reserve, given_for.Reserve, roles=EVERYBODY),
     }
     found = Service(version, roles.role_of, EVERYBODY)
     for name, method in table.items():

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from lazyd.config import Loaded
+from lazyd.core import view
 from lazyd.core.core import Core
 from lazyd.core.events import Configure
 from lazyd.core.spec import Config
@@ -31,6 +32,7 @@ from .pins import PinKeeper
 from .prediction import Predictor
 from .preparing import Preparing
 from .requests import Requests
+from .reservations import Reservations
 from .roles import Roles
 from .statusline import StatusLine
 from .systemd import Systemd
@@ -99,8 +101,15 @@ class Parts:
             deaths=background.deaths,
         )
         methods = Methods(driver, requests, looking, pins, configuration, given.runtime)
+        reservations = Reservations(
+            driver,
+            requests,
+            devices=lambda: [device.name for device in view.devices(core)],
+            reserved=lambda: core.world.reservations,
+            is_ending=is_ending,
+        )
         caller = Caller(driver, requests, given.runtime)
-        self.service = interface.service(given.version, given.roles, looking, methods, caller)
+        self.service = interface.service(given.version, given.roles, looking, methods, reservations, caller)
 
     @property
     def phase(self) -> Phase:

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
         role: str
         clogged: bool
 
+        def until_closed(self, then: Callable[[], None]) -> None: ...
+
         def send_reply(self, call: Call, parameters: Any, *, continues: bool) -> None: ...
 
         def send_error(self, call: Call, name: str, parameters: Any) -> None: ...
@@ -110,6 +112,10 @@ class Call:
             self._task.cancel()
         if self.on_gone is not None:
             self.on_gone()
+
+    def until_closed(self, then: Callable[[], None]) -> None:
+        """Has `then` called when the client's connection ends, which may be long after this call."""
+        self._connection.until_closed(then)
 
     def run(self, work: Coroutine[Any, Any, None]) -> None:
         """Lets a coroutine answer the call. It is cancelled when the client leaves."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 from typing import Any, cast
 
 import msgspec
@@ -66,6 +67,7 @@ class Connection(asyncio.Protocol):
         self._pumping = False
         self._refused = False
         self._paused = False
+        self._when_closed: list[Callable[[], None]] = []
         self.clogged = False
         """The client does not read its replies."""
         self.peer = _NO_PEER
@@ -87,6 +89,9 @@ class Connection(asyncio.Protocol):
         if self._call is not None:
             call, self._call = self._call, None
             call.gone()
+        when_closed, self._when_closed = self._when_closed, []
+        for then in when_closed:
+            then()
 
     def data_received(self, data: bytes) -> None:
         if self._refused:
@@ -197,7 +202,14 @@ class Connection(asyncio.Protocol):
                 return
         self._refuse(f"not JSON: {error}")
 
-    # What calls send.
+    # What calls send, and what they leave behind.
+
+    def until_closed(self, then: Callable[[], None]) -> None:
+        """Calls `then` when the connection has ended: now, if it has."""
+        if self._transport is None:
+            then()
+        else:
+            self._when_closed.append(then)
 
     def send_reply(self, call: Call, parameters: Any, *, continues: bool) -> None:
         if self._transport is not None and not call.oneway:

@@ -15,6 +15,8 @@ from lazyd.errors import InvalidParameter
 
 Seconds = Annotated[float, msgspec.Meta(ge=0)]
 Name = Annotated[str, msgspec.Meta(min_length=1)]
+MOST_BYTES = 2**53
+"""More than any machine has, and what every JSON reader can still count."""
 
 
 class Parameters(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
@@ -23,6 +25,7 @@ class Parameters(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fie
 
 class Status(Parameters, frozen=True):
     model: str | None = None
+    why: bool | None = None
 
 
 class OfModel(Parameters, frozen=True):
@@ -77,6 +80,15 @@ class Warm(Parameters, frozen=True):
     tier: str | None = None
     wait: bool | None = None
     timeout_sec: Seconds | None = None
+
+
+class Reserve(Parameters, frozen=True):
+    device: Name
+    bytes: Annotated[int, msgspec.Meta(gt=0, le=MOST_BYTES)]
+    wait: bool | None = None
+    timeout_sec: Seconds | None = None
+    resume: str | None = None
+    command: str | None = None
 
 
 class Anything(msgspec.Struct, frozen=True):

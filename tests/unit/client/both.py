@@ -55,6 +55,7 @@ class Facade:
         self._inner = inner
 
     def __enter__(self) -> Facade:
+        self._loop.run(self._inner.__aenter__())
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -75,6 +76,6 @@ class Facade:
                 return self._loop.iterate(result)
             if hasattr(result, "__await__"):
                 return self._loop.run(result)
-            return Facade(self._loop, result) if name == "model" else result
+            return Facade(self._loop, result) if name in ("model", "reserve") else result
 
         return called

@@ -40,7 +40,7 @@ class Server:
         add("io.lazyd.Status", Method(self.hold, roles=ANYBODY))
         add("io.lazyd.Reload", Method(self.hold, roles=frozenset({"admin"})))
         add("io.lazyd.Subscribe", Method(self.hold, roles=ANYBODY, more_only=True))
-        add("io.lazyd.Reserve", Method(not_implemented, roles=ANYBODY))
+        add("io.lazyd.Register", Method(not_implemented, roles=ANYBODY))
         add("io.lazyd.Metrics", Method(self.bug, roles=ANYBODY))
 
     @contextlib.asynccontextmanager

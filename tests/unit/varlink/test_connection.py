@@ -75,7 +75,7 @@ async def test_parameters_may_be_missing_or_null(server: Server, client: Client)
         ("org.example.Thing", {}, {}, "InterfaceNotFound", {"interface": "org.example"}),
         ("nonsense", {}, {}, "InterfaceNotFound", {"interface": ""}),
         ("io.lazyd.Subscribe", {}, {}, "ExpectedMore", {}),
-        ("io.lazyd.Reserve", {}, {}, "MethodNotImplemented", {"method": "io.lazyd.Reserve"}),
+        ("io.lazyd.Register", {}, {}, "MethodNotImplemented", {"method": "io.lazyd.Register"}),
         (f"{SERVICE}.GetInterfaceDescription", {"interface": "x.y"}, {}, "InterfaceNotFound", {"interface": "x.y"}),
     ],
 )
@@ -120,6 +120,31 @@ async def test_closing_the_connection_cancels_the_call(server: Server, client: C
         await server.left.wait()
     assert server.gone == server.held
     assert server.gone[0].ended
+
+
+async def test_what_a_call_leaves_behind_lasts_as_long_as_its_connection(server: Server, client: Client) -> None:
+    client.send("io.lazyd.Status")
+    await arrived(server)
+    server.held[0].until_closed(server.left.set)
+    server.held[0].reply()
+    await client.receive()
+    assert "parameters" in await client.call(f"{SERVICE}.GetInfo")
+    assert not server.left.is_set()
+    client.writer.close()
+    async with asyncio.timeout(5):
+        await server.left.wait()
+    assert not server.gone, "the call had been answered"
+
+
+async def test_what_is_left_behind_for_a_connection_that_has_ended_ends_at_once(server: Server, client: Client) -> None:
+    client.send("io.lazyd.Status")
+    await arrived(server)
+    client.writer.close()
+    async with asyncio.timeout(5):
+        await server.left.wait()
+    over: list[bool] = []
+    server.held[0].until_closed(lambda: over.append(True))
+    assert over == [True]
 
 
 async def test_a_bug_in_a_handler_is_answered_and_harms_nothing(client: Client) -> None:

@@ -26,6 +26,7 @@ STRUCTS = {
     "Unload": parameters.Unload,
     "Warm": parameters.Warm,
     "Pin": parameters.OfModel,
+    "Reserve": parameters.Reserve,
 }
 
 

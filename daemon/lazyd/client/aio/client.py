@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import TYPE_CHECKING, Any, Literal, cast, overload
 
 from ..session import Session
@@ -12,9 +13,11 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
     from types import TracebackType
 
+    from ...errors import LazydError
     from .. import replies
     from ..answer import Answer
     from ..requests import Request
+    from .reservation import AsyncReservation
 
 
 async def connect_async(socket: str | None = None) -> AsyncClient:
@@ -36,6 +39,7 @@ class AsyncClient:
         """Connects to nothing yet."""
         self._session = Session(socket)
         self._driver = Driver(self.socket)
+        self._reservations: weakref.WeakSet[AsyncReservation] = weakref.WeakSet()
 
     def __repr__(self) -> str:
         return f"<AsyncClient of {self.socket}>"
@@ -58,9 +62,11 @@ class AsyncClient:
         await self._driver.run(self._session.requests.connect())
 
     async def close(self) -> None:
-        """Ends all connections, and with them the leases. Calls under way in other tasks raise `Closed`."""
+        """Ends all connections, and with them leases and reservations. Calls in other tasks raise `Closed`."""
         self._session.close()
         self._driver.wake()
+        for reservation in list(self._reservations):
+            await reservation.close()
 
     # Models.
 
@@ -222,6 +228,30 @@ class AsyncClient:
     async def unpin(self, model: str) -> None:
         """Evict it again where its turn comes."""
         await self._driver.run(self._session.unpin(model))
+
+    def reserve(
+        self,
+        device: str,
+        count: int,
+        *,
+        wait: bool = True,
+        timeout: float | None = None,
+        command: str | None = None,
+        on_lost: Callable[[LazydError], object] | None = None,
+    ) -> AsyncReservation:
+        """Memory for this program itself: ``async with client.reserve("gpu0", 8 << 30) as reservation: …``.
+
+        Entering the block waits until `count` bytes of `device` are there, `timeout` seconds at most; with
+        `wait` false it raises `NoRoom` unless they are. They are given back at its end. After a restart of
+        the daemon they are claimed again; should that fail, the program goes on and `on_lost` is told.
+        `command` is what ``lazyctl status`` shows, by default this program's name.
+        """
+        from .reservation import AsyncReservation
+
+        rules = self._session.reserving(device, count, wait=wait, command=command)
+        reservation = AsyncReservation(rules, timeout, on_lost)
+        self._reservations.add(reservation)
+        return reservation
 
     async def register(self, spec: Mapping[str, Any]) -> str:
         """Adds a model, described as in the configuration; returns its name."""

@@ -14,10 +14,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
     from types import TracebackType
 
+    from ...errors import LazydError
     from .. import replies
     from ..answer import Answer
     from ..requests import Request
     from .line import BlockingLine
+    from .reservation import Reservation
 
 
 def connect(socket: str | None = None) -> Client:
@@ -40,6 +42,7 @@ class Client:
         """Connects to nothing yet."""
         self._session = Session(socket)
         self._driver = Driver(self.socket)
+        self._reservations: weakref.WeakSet[Reservation] = weakref.WeakSet()
         _clients.add(self)
 
     def __repr__(self) -> str:
@@ -61,9 +64,11 @@ class Client:
         self._driver.run(self._session.requests.connect())
 
     def close(self) -> None:
-        """Ends all connections, and with them the leases. Calls under way in other threads raise `Closed`."""
+        """Ends all connections, and with them leases and reservations. Calls in other threads raise `Closed`."""
         self._session.close()
         self._driver.wake()
+        for reservation in list(self._reservations):
+            reservation.close()
 
     # Models.
 
@@ -226,6 +231,30 @@ class Client:
         """Evict it again where its turn comes."""
         self._driver.run(self._session.unpin(model))
 
+    def reserve(
+        self,
+        device: str,
+        count: int,
+        *,
+        wait: bool = True,
+        timeout: float | None = None,
+        command: str | None = None,
+        on_lost: Callable[[LazydError], object] | None = None,
+    ) -> Reservation:
+        """Memory for this program itself: ``with client.reserve("gpu0", 8 << 30) as reservation: …``.
+
+        Entering the block waits until `count` bytes of `device` are there, `timeout` seconds at most; with
+        `wait` false it raises `NoRoom` unless they are. They are given back at its end. After a restart of
+        the daemon they are claimed again; should that fail, the program goes on and `on_lost` is told, in
+        another thread. `command` is what ``lazyctl status`` shows, by default this program's name.
+        """
+        from .reservation import Reservation
+
+        rules = self._session.reserving(device, count, wait=wait, command=command)
+        reservation = Reservation(rules, timeout, on_lost)
+        self._reservations.add(reservation)
+        return reservation
+
     def register(self, spec: Mapping[str, Any]) -> str:
         """Adds a model, described as in the configuration; returns its name."""
         return self._driver.run(self._session.register(spec))
@@ -256,6 +285,8 @@ class Client:
         self._driver.forget()
         for line in session.lines.all():
             cast("BlockingLine", line).forget()
+        for reservation in list(self._reservations):
+            reservation.forget()
 
 
 _clients: weakref.WeakSet[Client] = weakref.WeakSet()
