@@ -159,9 +159,13 @@ class Manager:
         self.host.send({"do": "stop", "worker": worker, "grace_s": grace_s})
         return self.host.expect("exited", worker=worker)
 
+    def measured(self, worker: str, *only: str) -> Message:
+        """What the host says of a worker in a round of all workers, or of `only` these."""
+        self.host.send({"do": "measure", "workers": list(only)} if only else {"do": "measure"})
+        return self.host.expect("measured", worker=worker)
+
     def measure(self, worker: str) -> int:
-        self.host.send({"do": "measure"})
-        return int(self.host.expect("measured", worker=worker)["bytes"]["ram"])
+        return int(self.measured(worker)["bytes"]["ram"])
 
     def vanish(self) -> None:
         """As if killed: every socket is closed."""

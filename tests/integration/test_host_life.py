@@ -114,6 +114,17 @@ def test_the_memo_comes_back(host: Host) -> None:
     assert host.manager().found["w"]["memo"] == {"booked": {"ram": 5}, "why": "asked"}
 
 
+def test_what_a_manager_has_the_host_keep_is_told_to_the_next(host: Host) -> None:
+    first = host.manager()
+    assert first.hello["kept"] is None
+    first.host.send({"do": "keep", "what": {"reservations": [{"id": "a"}]}})
+    first.load("w", python_spec("things:make"))
+    first.host.send({"do": "keep", "what": {"reservations": [{"id": "b", "bytes": 2**40}]}})
+    first.measured("w")  # so that has been heard
+    first.vanish()
+    assert host.manager().hello["kept"] == {"reservations": [{"id": "b", "bytes": 2**40}]}
+
+
 def test_a_call_in_flight_outlives_its_manager(host: Host, fifo: Path) -> None:
     first = host.manager()
     first.load("w", python_spec("things:make"))
@@ -383,6 +394,13 @@ def test_upgrades_can_follow_each_other(host: Host) -> None:
         wait_until(lambda count=count: host.log().count("upgraded") == count, "the upgrade")
         assert client.call("echo", count) == [count]
     assert manager.stop("w", grace_s=20)["status"] == 0
+
+
+def test_what_a_manager_has_the_host_keep_outlives_an_upgrade(host: Host) -> None:
+    manager = host.manager()
+    manager.host.send({"do": "keep", "what": {"reservations": []}})
+    upgrade(manager, host)
+    assert host.manager().hello["kept"] == {"reservations": []}
 
 
 def test_a_signal_upgrades_as_an_order_does(host: Host) -> None:

@@ -25,6 +25,7 @@ from .host_driver import (
 )
 
 MODEL = "thing"
+MIB = 1024 * 1024
 
 
 @pytest.fixture(params=["with cgroups", "without cgroups"])
@@ -161,6 +162,47 @@ def test_a_start_that_comes_while_the_host_stops_is_answered(manager: Manager, t
     manager.start("late", python_spec("things:make"))
     assert manager.host.expect("exited", worker="late")["reason"] == "the worker host is stopping"
     manager.host.expect("exited", worker="w")
+
+
+# Measuring.
+
+
+def test_a_workers_own_memory_is_told_apart_from_the_files_that_it_maps(manager: Manager, tmp_path: Path) -> None:
+    weights = tmp_path / "weights"
+    weights.write_bytes(os.urandom(MIB) * 100)
+    manager.load("w", python_spec("things:make"))
+    client = manager.connect("w", MODEL, "l")
+    before = manager.measured("w")
+    client.call("map", str(weights))
+    client.call("grow", 50 * MIB)
+    after = manager.measured("w")
+    assert 48 < (after["bytes"]["ram"] - before["bytes"]["ram"]) / MIB < 60
+    assert 98 < (after["files"] - before["files"]) / MIB < 110
+
+
+def test_all_processes_of_a_worker_are_named_wherever_they_went(manager: Manager, tmp_path: Path) -> None:
+    pid_file = tmp_path / "pids"
+    pid_file.touch()
+    manager.load("w", python_spec("things:with_daemons", options={"pid_file": str(pid_file)}))
+    pid = manager.host.expect("started")["pid"]
+    daemons = pids_in(pid_file, 4)
+    assert {pid, *daemons} <= set(manager.measured("w")["pids"])
+
+
+def test_one_worker_is_measured_alone_if_it_alone_is_asked_for(manager: Manager) -> None:
+    for name in ("one", "other", "third"):
+        manager.load(name, python_spec("things:make"))
+    assert manager.measured("one", "one", "gone")["bytes"]["ram"] > 0
+    manager.stop("third")
+    assert [said["worker"] for said in manager.host.seen if said["is"] == "measured"] == []
+
+
+def test_a_worker_is_measured_while_it_loads(manager: Manager, tmp_path: Path) -> None:
+    begin_to_hang(manager, "w", tmp_path / "flag")
+    said = manager.measured("w", "w")
+    assert said["bytes"]["ram"] > 0
+    assert manager.host.expect("started")["pid"] in said["pids"]
+    manager.stop("w", grace_s=0)
 
 
 def test_zombies_of_daemons_that_a_worker_adopted_are_buried(manager: Manager) -> None:

@@ -60,6 +60,8 @@ class Host:
         self.presence = Presence(loop, place, lock, door, note, self._listen_anew, self._nobody_comes)
         self.linger = Linger(loop, self.reaper, unit, self._nobody_comes)
         self.workers: dict[str, Worker] = {}
+        self.kept: Any = None
+        """What the manager wants told to the next one."""
         self.deferred: list[tuple[dict[str, Any], list[int]]] = []
         """Orders that came after the one to upgrade."""
         self.is_upgrading = False
@@ -105,7 +107,7 @@ class Host:
         self.presence.rest()
         hello = {"is": "hello", "pid": os.getpid(), "version": VERSION, "started": self.started}
         with open("/proc/self/cgroup") as file:  # the manager may not be shown it, and reads the memory limit there
-            self.door.tell({**hello, "cgroup": file.read()})
+            self.door.tell({**hello, "cgroup": file.read(), "kept": self.kept})
         for worker in self.workers.values():
             self.door.tell({"is": "worker", "report": worker.report()})
         self.door.tell({"is": "all"})
@@ -133,7 +135,9 @@ class Host:
             self.workers[message["worker"]].stop(message["grace_s"])
         elif what == "measure":
             self.presence.look()
-            self._rounds.make()
+            self._rounds.make(message.get("workers"))
+        elif what == "keep":
+            self.kept = message["what"]
         elif what == "prepare":
             self._prepare(message["specs"])
         elif what == "settings":

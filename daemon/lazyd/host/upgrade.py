@@ -98,6 +98,7 @@ def _state(host: Host, lock: int, kept: list[int]) -> dict[str, Any]:
         "max_zygotes": host.zygotes.most,
         "linger_s": host.linger.linger_s,
         "quitting": host.is_quitting,
+        "kept": host.kept,
         "deferred": [[message, [keep(fd) for fd in fds]] for message, fds in host.deferred],
         "workers": [
             {
@@ -131,6 +132,7 @@ def restore(host: Host, state: dict[str, Any]) -> None:
     host.zygotes.most = state["max_zygotes"]
     host.linger.linger_s = state["linger_s"]
     host.is_quitting = state["quitting"]
+    host.kept = state.get("kept")  # a version before this one kept nothing
     if state["manager"] is not None:
         link = host.door.adopt(socket.socket(fileno=state["manager"]["fd"]))
         link.resume(_packets(state["manager"]))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from lazyd.host import linger, measure, processes
+from lazyd.host import linger, processes
 from lazyd.host.cgroups import Cgroup
 from lazyd.host.logs import MAX_FILE, TAIL, LogFile, LogPipe
 from lazyd.host.recipe import Recipe, base_environment
@@ -60,14 +60,6 @@ def test_a_process_knows_itself() -> None:
     assert processes.identity() == processes.identity() == f"{me.pid}-{me.started}"
 
 
-def test_memory_is_counted_by_proportional_shares() -> None:
-    share = measure.proportional(os.getpid())
-    assert share is not None
-    assert 1_000_000 < share["Pss"] <= share["Rss"]
-    assert measure.proportional(2**22 + 1) is None
-    assert measure.memory_bytes([2**22 + 1], None) == 0
-
-
 def test_a_cgroups_numbers_are_read(tmp_path: Path) -> None:
     cgroup = Cgroup(tmp_path)
     assert cgroup.memory_bytes() is None
@@ -79,9 +71,6 @@ def test_a_cgroups_numbers_are_read(tmp_path: Path) -> None:
     assert cgroup.memory_bytes() == 1024
     assert cgroup.memory_kills() == 2
     assert not cgroup.is_empty()
-    share = measure.proportional(os.getpid())
-    assert share is not None
-    assert measure.memory_bytes([os.getpid()], cgroup) >= 1024 + share["Pss_File"] // 2
 
 
 @pytest.mark.parametrize(
