@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import agreement, leases, lives, reports
+from . import agreement, leases, lives, parking, reports, reservations
 from .effects import Resume
 from .events import HostFound, LeaseReport, ObjectReport, WorkerReport
 from .lifecycle import SERVES, State
@@ -31,6 +31,8 @@ def host_found(world: World, event: HostFound) -> None:
             adopt(world, report)
         else:
             agreement.agree(world, known, report)
+    for kept in event.reservations:
+        reservations.adopt(world, kept)
     world.note("host found", workers=len(event.workers))
 
 
@@ -45,10 +47,14 @@ def adopt(world: World, report: WorkerReport) -> None:
         started=report.started,
         pid=report.pid,
         endpoint=report.endpoint,
-        measured_bytes=report.measured_bytes,
+        way=str(report.memo.get("way", "")),
+        gpus=tuple(report.memo.get("gpus") or ()),
+        service=report.memo.get("service"),
+        promised=dict(report.memo.get("booking") or {}),
+        measured_bytes=dict(report.measured_bytes),
     )
     world.workers[worker.id] = worker
-    world.ledger.book(worker.id, booked(report))
+    world.ledger.book(worker.id, booked(report), report.memo.get("files"))
     for told in report.objects:
         adopt_object(world, worker, told, spec, report.memo)
     for lease in report.leases:
@@ -59,7 +65,8 @@ def adopt(world: World, report: WorkerReport) -> None:
 
 def booked(report: WorkerReport) -> dict[str, int]:
     """What the ledger held for it, or what it has grown to."""
-    memo = report.memo.get("booking") or {}
+    is_ready = any(told.state == State.READY for told in report.objects)
+    memo = (is_ready and report.memo.get("service")) or report.memo.get("booking") or {}
     names = {*memo, *report.measured_bytes}
     return {name: max(int(memo.get(name, 0)), report.measured_bytes.get(name, 0)) for name in names}
 
@@ -67,7 +74,7 @@ def booked(report: WorkerReport) -> dict[str, int]:
 def adopt_object(
     world: World, worker: Worker, told: ObjectReport, spec: ModelSpec | None, memo: dict[str, Any]
 ) -> None:
-    """An object goes on where it is: loading, or ready. A drain of the last manager is undone."""
+    """An object goes on where it is: loading, ready or parked. A drain of the last manager is undone."""
     model = world.find(told.model) if spec is not None else None
     if model is None or model.key != told.model:
         model = leftover(told.model, worker)
@@ -75,7 +82,8 @@ def adopt_object(
     instance = Instance(
         model=model,
         worker=worker,
-        state=State.LOADING if loads else State.READY,
+        state=State(told.state) if told.state in (State.LOADING, State.PARKED) else State.READY,
+        parked_at=told.since if told.state == State.PARKED else None,
         since=told.since,
         load_started=told.since if loads else told.since - (told.load_s or 0.0),
         progressed=world.now,
@@ -93,6 +101,8 @@ def adopt_object(
     model.loads = max(model.loads, loads_before + (0 if loads else 1))
     if loads:
         lives.watch_load(world, instance)
+    elif told.state == State.PARKED:
+        parking.watch(world, instance)
     elif told.state == State.DRAINING:
         world.emit(Resume(worker=worker.id, model=model.key))
     world.touch(model)

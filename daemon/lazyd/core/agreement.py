@@ -7,9 +7,9 @@ decision that the report does not show is ordered again. All orders may be repea
 
 from __future__ import annotations
 
-from . import leases, lives
-from .effects import LoadObject, Resume, UnloadObject, Withdraw
-from .events import LeaseReport, WorkerReport
+from . import leases, lives, parking
+from .effects import LoadObject, ParkObject, Resume, UnloadObject, UnparkObject, Withdraw
+from .events import LeaseReport, ObjectParked, WorkerReport
 from .lifecycle import LOADS, SERVES, State
 from .records import Instance, Lease, LeaseStage, Worker
 from .world import World
@@ -39,11 +39,18 @@ def agree_on_object(world: World, instance: Instance, told: str | None) -> None:
     elif instance.state in LOADS:
         if told is None:
             world.emit(LoadObject(worker=worker, model=key))
+        elif told == State.PARKED:
+            world.emit(UnparkObject(worker=worker, model=key))
         elif told != State.LOADING:
             lives.ready(world, instance)
     elif told is None:
         lives.gone(world, instance, State.COLD, "its worker does not have it any more")
-    else:
+    elif instance.state is State.PARKING:
+        if told == State.PARKED:
+            parking.parked(world, ObjectParked(worker=worker, model=key))
+        else:
+            world.emit(ParkObject(worker=worker, model=key))
+    elif instance.state is not State.PARKED:
         world.emit(Resume(worker=worker, model=key))
         if instance.state is State.DRAINING:
             lives.serve_on(world, instance, "the host was found again")

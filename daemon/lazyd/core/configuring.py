@@ -8,7 +8,7 @@ policy (tier, idle time, pin) is simply in force from now on.
 from __future__ import annotations
 
 from . import names, reports
-from .events import Configure, DeviceSeen
+from .events import Configure
 from .ledger import SLOTS, Device
 from .lives import slots_of
 from .records import Model
@@ -29,15 +29,9 @@ def configure(world: World, event: Configure) -> None:
             follow(world, world.find(spec.key), event.pins)
     for key in sorted(event.pins):
         follow(world, world.find(key), event.pins)
-    for device in list(world.ledger.devices.values()):
+    for device in world.ledger.devices.values():
         if device.kind != SLOTS:
-            seen = DeviceSeen(
-                name=device.name,
-                kind=device.kind,
-                total_bytes=device.total_bytes,
-                foreign_bytes=device.foreign_bytes,
-            )
-            reports.set_device(world, seen).samples_over = device.samples_over
+            reports.set_budget(world, device)
 
 
 def follow(world: World, model: Model | None, pins: frozenset[str]) -> None:

@@ -14,7 +14,23 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from . import adoption, configuring, crowding, events, leases, lives, pins, reports, requests, unloads
+from . import (
+    adoption,
+    configuring,
+    crowding,
+    events,
+    leases,
+    lives,
+    parking,
+    pins,
+    release,
+    reports,
+    requests,
+    reservations,
+    samples,
+    shortage,
+    unloads,
+)
 from .effects import Effect
 from .room import make_room
 from .rules import RULES
@@ -25,6 +41,7 @@ def cancel(world: World, event: events.Cancel) -> None:
     """A client has gone, whatever it waited for."""
     requests.cancel(world, event)
     unloads.cancel(world, event)
+    reservations.cancel(world, event.request)
 
 
 def stop(world: World, event: events.Stop) -> None:
@@ -64,7 +81,11 @@ EVENTS: dict[type[events.Event], Callable[[World, Any], None]] = {
     events.Configure: configuring.configure,
     events.Stop: stop,
     events.Tick: nothing,
+    events.Reserve: reservations.reserve,
+    events.Unreserve: reservations.unreserve,
     events.DeviceSeen: reports.device_seen,
+    events.DeviceLost: reports.device_lost,
+    events.MemoryPressure: crowding.pressure,
     events.Predicted: reports.predicted,
     events.Unpredictable: reports.unpredictable,
     events.HostFound: adoption.host_found,
@@ -77,6 +98,9 @@ EVENTS: dict[type[events.Event], Callable[[World, Any], None]] = {
     events.ObjectReady: reports.object_ready,
     events.ObjectFailed: reports.object_failed,
     events.ObjectUnloaded: reports.object_unloaded,
+    events.ObjectParked: parking.parked,
+    events.ParkFailed: parking.park_failed,
+    events.RanOut: shortage.call_ran_out,
     events.LeasePresented: leases.presented,
     events.LeaseClosed: leases.closed,
     events.LeaseBusy: leases.busy,
@@ -94,6 +118,11 @@ ALARMS: dict[str, Callable[..., None]] = {
     "drain": lives.unanswered,
     "idle": touch,
     "retry": touch,
+    "release": release.overdue,
+    "park": parking.too_long,
+    "silent": samples.silent,
+    "reserve": reservations.deadline_passed,
+    "reservation": reservations.end,
     "room": nothing,
     "crowd": nothing,
     "stop": touch_all,

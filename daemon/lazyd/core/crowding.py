@@ -1,22 +1,23 @@
 """A device that holds more than it may.
 
 A worker has grown, strangers use the device, or its budget has become smaller. Nothing is admitted
-there, by the ledger; and idle models leave, the least recently used first, until the rest fits.
+there, by the ledger; and idle models leave, the cheapest set that is enough, until the rest fits.
 What is busy or kept stays: nobody is disturbed for it. Strangers come and go, and are measured at
-another moment than lazyd's own workers, so they are believed when two samples in a row say so.
+another moment than lazyd's own workers, so only what they are sure to use counts (`strangers.py`).
+
+The kernel may say that programs stall for want of RAM before the numbers do. Then what is
+cheapest leaves, one at a time, as long as it says so.
 """
 
 from __future__ import annotations
 
 from . import lives
-from .eviction import choose_victims, leaving_bytes, quantum_until, units
+from .events import MemoryPressure
+from .eviction import Unit, choose_victims, leaving_bytes, quantum_until, units
 from .ledger import Device
 from .lifecycle import LOADS, State
 from .records import Instance, Reason
 from .world import World
-
-SAMPLES = 2
-"""So many samples in a row must find that strangers leave too little."""
 
 
 def relieve(world: World) -> None:
@@ -24,34 +25,44 @@ def relieve(world: World) -> None:
     if world.stopping or not world.host_found:
         return
     for device in world.ledger.devices.values():
-        if device.free_bytes < 0 and is_certain(device):
-            relieve_device(world, device)
+        missing = device.booked_bytes - device.sure_limit_bytes
+        if missing > 0:
+            relieve_device(world, device, missing)
 
 
-def is_certain(device: Device) -> bool:
-    """It is too full by what is booked alone, or strangers were seen often enough."""
-    without_strangers = min(device.budget_bytes, device.total_bytes - device.margin_bytes)
-    return device.booked_bytes > without_strangers or device.samples_over >= SAMPLES
-
-
-def relieve_device(world: World, device: Device) -> None:
-    """What leaves is the smallest sufficient set of what is idle, or all of it."""
-    missing = -device.free_bytes - leaving_bytes(world, device.name)
+def relieve_device(world: World, device: Device, missing: int) -> None:
+    """What leaves is the cheapest sufficient set of what is idle, or all of it."""
+    missing -= leaving_bytes(world, device.name)
     if missing <= 0:
         return
-    idle = [unit for unit in units(world, spared=set(), finish=False) if unit.freed.get(device.name)]
+    idle = idle_on(world, device.name)
     for unit in choose_victims(idle, {device.name: missing}) or idle:
         for instance in unit.instances:
-            let_leave(world, instance)
+            let_leave(world, instance, Reason.CROWDED)
     look_again(world)
 
 
-def let_leave(world: World, instance: Instance) -> None:
-    """A load that nobody waits for ends; what is ready is asked whether it is idle."""
-    if instance.state in LOADS:
-        lives.unload(world, instance, Reason.CROWDED, lives.ABORT_GRACE_S)
+def pressure(world: World, event: MemoryPressure) -> None:
+    """Memory is short now: what is cheapest leaves, unless something is leaving already."""
+    if world.stopping or not world.host_found or leaving_bytes(world, event.device):
+        return
+    chosen = choose_victims(idle_on(world, event.device), {event.device: 1}) or []
+    for unit in chosen:
+        for instance in unit.instances:
+            let_leave(world, instance, Reason.PRESSURE)
+
+
+def idle_on(world: World, device: str) -> list[Unit]:
+    """What could leave at once, and has something of a device."""
+    return [unit for unit in units(world, spared=set(), finish=False) if unit.freed.get(device)]
+
+
+def let_leave(world: World, instance: Instance, reason: Reason) -> None:
+    """A load that nobody waits for ends, and so does what is parked; what is ready is asked whether it is idle."""
+    if instance.state in LOADS or instance.state is State.PARKED:
+        lives.unload(world, instance, reason, lives.ABORT_GRACE_S)
     elif instance.state is State.READY:
-        lives.drain(world, instance, Reason.CROWDED, finish=False)
+        lives.drain(world, instance, reason, finish=False)
 
 
 def look_again(world: World) -> None:

@@ -12,13 +12,13 @@ what is still stuck. So the test goes on, until all have finished in thought or 
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
 from . import requests
 from .answers import NoRoom
-from .lifecycle import LOADS, SERVES
-from .placement import placements
+from .lifecycle import LOADS, SERVES, State
+from .placement import Placement, shapes
 from .records import FRESH_LEASE_S, Instance, Lease, LeaseStage, Model, Prediction, Waiter
 from .world import World
 
@@ -40,7 +40,7 @@ def refuse_cycles(world: World) -> None:
         if not hopeless:
             return
         newest = max(hopeless, key=lambda waiter: (waiter.arrived, waiter.request))
-        booking = placements(world, newest.model)[0]
+        booking = next(iter(ways(world, newest.model))).booking
         device = next(iter(booking))
         refuse(world, newest, device, booking[device], "the memory that it needs")
 
@@ -136,7 +136,7 @@ def can_come(world: World, model: Model | None, left: Collection[Instance]) -> b
     if model is None or not isinstance(model.prediction, Prediction):
         return True
     instance = model.instance
-    if instance is not None and instance.state in LOADS:
+    if instance is not None and (instance.state in LOADS or instance.state in (State.PARKING, State.PARKED)):
         return True
     if instance is not None and instance.state in SERVES:
         return instance not in left
@@ -145,14 +145,24 @@ def can_come(world: World, model: Model | None, left: Collection[Instance]) -> b
 
 def fits_beside(world: World, model: Model, held: Collection[Instance]) -> bool:
     """Whether a placement fits once everything has left that is neither kept nor held."""
-    for booking in placements(world, model):
-        room = {name: world.ledger.devices[name].limit_bytes for name in booking}
+    for placement in ways(world, model):
+        booking = placement.booking
+        room = {name: world.ledger.devices[name].sure_limit_bytes for name in booking}
+        for known in world.reservations.values():
+            if known.device in room:
+                room[known.device] -= known.bytes
         for worker in world.workers.values():
             stays = [i for i in worker.instances.values() if i in held or i.model.kept]
             for name in room:
                 if stays:
-                    room[name] -= world.ledger.held(worker.id).get(name, 0)
+                    room[name] -= world.ledger.freed_by(worker.id).get(name, 0)
                 room[name] -= sum(world.ledger.held(i.holder).get(name, 0) for i in stays)
         if all(room[name] >= n for name, n in booking.items()):
             return True
     return False
+
+
+def ways(world: World, model: Model) -> Iterator[Placement]:
+    """All its placements, if nothing were in their way."""
+    for shape in shapes(world, model, lambda name: world.ledger.devices[name].limit_bytes):
+        yield from shape

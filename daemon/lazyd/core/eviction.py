@@ -3,53 +3,27 @@
 What can leave is a unit: a worker with everything in it, or one object of a family, and what it
 gives back. A unit may leave when nothing in it is used, kept or protected, and each model in it
 has served for its quantum, the longer of `min_residency_s` and twice its load time: without it
-two alternating models would starve their clients. `choose_victims` is the policy; it may be
-replaced without touching anything else.
+two alternating models would starve their clients. Which of them do leave, `choose_victims` says
+(`victims.py`): those that cost least (`cost.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator
 
-from .ledger import SLOTS, Booking
+from .ledger import SLOTS
 from .lifecycle import State
 from .lives import ENDING
 from .records import Instance
+from .victims import Unit, choose_victims
 from .world import World
 
-
-@dataclass(slots=True)
-class Unit:
-    """Instances that can only leave together, and what that frees."""
-
-    instances: list[Instance]
-    freed: Booking
-    last_used: float
+__all__ = ["Unit", "choose_victims", "goes", "leaving_bytes", "may_leave", "quantum_until", "units"]
 
 
-def choose_victims(units: Iterable[Unit], deficit: Booking) -> list[Unit] | None:
-    """The least recently used units whose exit covers the deficit on every device, and no more
-    of them than needed. None: all of them together would not be enough."""
-    missing = {name: n for name, n in deficit.items() if n > 0}
-    chosen: list[Unit] = []
-    for unit in sorted(units, key=lambda unit: unit.last_used):
-        if not missing:
-            break
-        if any(unit.freed.get(name, 0) > 0 for name in missing):
-            chosen.append(unit)
-            missing = {name: left for name, n in missing.items() if (left := n - unit.freed.get(name, 0)) > 0}
-    if missing:
-        return None
-    for unit in reversed(chosen):
-        others = [other for other in chosen if other is not unit]
-        if all(sum(other.freed.get(name, 0) for other in others) >= n for name, n in deficit.items()):
-            chosen = others
-    return chosen
-
-
-def units(world: World, *, spared: set[Instance], finish: bool) -> Iterator[Unit]:
-    """All that may leave now: idle, or, with `finish`, also busy (it is waited for then)."""
+def units(world: World, *, spared: set[Instance], finish: bool, mapped: Collection[str] = ()) -> Iterator[Unit]:
+    """All that may leave now: idle, or, with `finish`, also busy (it is waited for then). Files that
+    are to be `mapped` anyway are not given back."""
     for worker in world.workers.values():
         if worker.stopping or not worker.instances:
             continue
@@ -60,7 +34,7 @@ def units(world: World, *, spared: set[Instance], finish: bool) -> Iterator[Unit
             if places:
                 yield Unit([instance], places, instance.last_used)
         if len(movable) == len(inside):
-            memory = dict(world.ledger.held(worker.id))
+            memory = world.ledger.freed_by(worker.id, mapped)
             for instance in inside:
                 memory |= world.ledger.held(instance.holder)
             yield Unit(movable, memory, max(i.last_used for i in inside))
@@ -70,7 +44,7 @@ def may_leave(world: World, instance: Instance, *, finish: bool) -> bool:
     """Whether it may be made to leave for another: not kept, not used, its quantum served."""
     if instance.model.kept or instance.leaving is not None:
         return False
-    if instance.state is State.LOADING:
+    if instance.state in (State.LOADING, State.PARKED):
         return not instance.model.waiters  # Nobody waits for this load any more.
     if instance.state is not State.READY or instance.model.waiters or quantum_until(instance) > world.now:
         return False
@@ -95,7 +69,7 @@ def leaving_bytes(world: World, device: str) -> int:
         if device.startswith(SLOTS):
             going += sum(world.ledger.held(i.holder).get(device, 0) for i in inside if worker.stopping or goes(i))
         elif worker.stopping or (inside and all(goes(i) for i in inside)):
-            going += world.ledger.held(worker.id).get(device, 0)
+            going += world.ledger.freed_by(worker.id).get(device, 0)
     return going
 
 

@@ -1,21 +1,42 @@
 """What each device has, and who holds it.
 
 A device is data: ``gpu0``, ``ram``, or the places of a family (``slots:strategy/*``, counted in
-objects, not bytes). Holders are workers, or, for places, instances. A booking over several
-devices is one transaction.
+objects, not bytes). Holders are workers, reservations, or, for places, instances. A booking over
+several devices is one transaction. Pages of a file are booked on ``ram`` once, however many workers
+map it, and as long as one of them does.
+
+What strangers use is known only between bounds, as measurements arrive late (`strangers.py`).
+Admissions count on the upper one, `foreign_bytes`; who is sent away for strangers, or refused
+because of them, on the lower one, `sure_foreign_bytes`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 HOST = "host"
 CUDA = "cuda"
 SLOTS = "slots"
+RAM = "ram"
+
+FRESH_S = 1.0
+"""A sample older than this says nothing about strangers any more."""
+SILENT_S = 2.0
+"""A driver that was asked for a sample, and has not answered for so long, is left alone."""
 
 Booking = Mapping[str, int]
 """Bytes (or places) by device."""
+
+
+@dataclass(slots=True, eq=False)
+class Quarantined:
+    """What a worker held of a device when it ended, and the driver has not shown to be free. It is
+    part of what is foreign now."""
+
+    model: str
+    pid: int | None
+    bytes: int
 
 
 @dataclass(slots=True)
@@ -27,58 +48,150 @@ class Device:
     total_bytes: int
     budget_bytes: int
     margin_bytes: int = 0
-    foreign_bytes: int = 0
     booked_bytes: int = 0
-    samples_over: int = 0
-    """So many samples in a row found it over its limit."""
+    foreign_bytes: int = 0
+    """At most so much is used by strangers."""
+    sure_foreign_bytes: int = 0
+    """At least so much is: the less of what the last two samples found."""
+    lower_bytes: int = 0
+    """What the last sample alone found."""
+    baseline_bytes: int = 0
+    """What is used by nobody that the driver shows, while nothing of ours is hidden or on its way back."""
+    quarantine: list[Quarantined] = field(default_factory=list)
+    sampled: float = float("-inf")
+    """When the last sample was begun."""
+    released: float = float("-inf")
+    """When a booking was last given back: what was seen before that says nothing about it."""
+    asked: float | None = None
+    """Since when a sample is awaited."""
+    lost: str | None = None
+    """Why nothing works on it any more."""
+    alone: bool = False
+    """A process that uses it can use no other."""
+    uuid: str | None = None
+    label: str | None = None
+    temperature_c: int | None = None
+    power_w: float | None = None
+
+    @property
+    def ceiling_bytes(self) -> int:
+        """What bookings may reach if there are no strangers."""
+        return min(self.budget_bytes, self.total_bytes - self.margin_bytes)
 
     @property
     def limit_bytes(self) -> int:
-        """What lazyd's bookings may reach: its budget, or what strangers and the margin leave."""
+        """What bookings may reach: the budget, or what strangers and the margin leave."""
         return min(self.budget_bytes, self.total_bytes - self.margin_bytes - self.foreign_bytes)
+
+    @property
+    def sure_limit_bytes(self) -> int:
+        """What they could reach at best: no more than this, as strangers are known to use the rest."""
+        return min(self.budget_bytes, self.total_bytes - self.margin_bytes - self.sure_foreign_bytes)
 
     @property
     def free_bytes(self) -> int:
         """What could be booked now; negative while growth or strangers make it exceed."""
         return self.limit_bytes - self.booked_bytes
 
+    @property
+    def quarantined_bytes(self) -> int:
+        return sum(lost.bytes for lost in self.quarantine)
+
+    def is_fresh(self, now: float) -> bool:
+        """Its last sample may be built on: it was begun after the last booking was given back, and of late.
+
+        A booking that was added since makes it no less true: the new holder had nothing yet.
+        """
+        return self.kind == SLOTS or (self.sampled >= self.released and now - self.sampled <= FRESH_S)
+
+    def is_silent(self, now: float) -> bool:
+        """Its driver does not answer."""
+        return self.asked is not None and now - self.asked > SILENT_S
+
 
 @dataclass(slots=True)
 class Ledger:
-    """All devices and all bookings. Only `book`, `rebook` and `release` change what is booked."""
+    """All devices and all bookings. Only the methods here change what is booked."""
 
     devices: dict[str, Device] = field(default_factory=dict)
     bookings: dict[str, dict[str, int]] = field(default_factory=dict)
     """By holder."""
+    files: dict[str, dict[str, int]] = field(default_factory=dict)
+    """By holder: the size of each file that it maps."""
+    mapped: dict[str, int] = field(default_factory=dict)
+    """By file: how many holders map it."""
 
     def fits(self, booking: Booking) -> bool:
         """Whether every part of a booking is free now."""
         return all(name in self.devices and self.devices[name].free_bytes >= n for name, n in booking.items() if n)
 
-    def book(self, holder: str, booking: Booking) -> None:
+    def book(self, holder: str, booking: Booking, files: Booking | None = None) -> None:
         """Books all parts at once. The caller has decided that they fit, or that they must be held."""
         assert holder not in self.bookings, f"{holder} is booked already"
         self.bookings[holder] = dict(booking)
         self._add(booking, 1)
+        for file, size in (files or {}).items():
+            self.files.setdefault(holder, {})[file] = size
+            self.mapped[file] = self.mapped.get(file, 0) + 1
+            if self.mapped[file] == 1:
+                self._add({RAM: size}, 1)
 
-    def rebook(self, holder: str, booking: Booking) -> None:
-        """Replaces what a holder has, after a measurement, say."""
-        self.release(holder)
-        self.book(holder, booking)
+    def rebook(self, holder: str, booking: Booking, now: float) -> None:
+        """Replaces what a holder has, after a measurement, say. The files that it maps stay. What is given
+        back was free at `now`."""
+        before = self.bookings[holder]
+        self.bookings[holder] = dict(booking)
+        self._add(booking, 1)
+        self._add(before, -1)
+        self._note_release([name for name, n in before.items() if n > booking.get(name, 0)], now)
 
-    def release(self, holder: str) -> None:
+    def release(self, holder: str, now: float) -> None:
         """Gives back all that a holder has. Unknown holders hold nothing."""
-        self._add(self.bookings.pop(holder, {}), -1)
+        if holder in self.bookings:
+            self.rebook(holder, {}, now)
+            self.unmap(holder, now)
+            del self.bookings[holder]
+
+    def unmap(self, holder: str, now: float) -> None:
+        """A holder maps no file any more."""
+        for file, size in self.files.pop(holder, {}).items():
+            self.mapped[file] -= 1
+            if not self.mapped[file]:
+                del self.mapped[file]
+                self._add({RAM: size}, -1)
+                self._note_release([RAM], now)
 
     def held(self, holder: str) -> dict[str, int]:
+        """What a holder has, without the files that it maps."""
         return self.bookings.get(holder, {})
+
+    def freed_by(self, holder: str, still_mapped: Collection[str] = ()) -> dict[str, int]:
+        """What the end of a holder gives back: with the files that nobody else maps, but for those
+        that are to be mapped anyway."""
+        freed = dict(self.held(holder))
+        for file, size in self.files.get(holder, {}).items():
+            if self.mapped[file] == 1 and file not in still_mapped:
+                freed[RAM] = freed.get(RAM, 0) + size
+        return freed
+
+    def unmapped(self, files: Booking) -> int:
+        """The bytes of those files that nobody maps yet."""
+        return sum(size for file, size in files.items() if file not in self.mapped)
 
     def _add(self, booking: Booking, sign: int) -> None:
         for name, n in booking.items():
             if name in self.devices:
                 self.devices[name].booked_bytes += sign * n
 
+    def _note_release(self, names: list[str], now: float) -> None:
+        for name in names:
+            if name in self.devices:
+                self.devices[name].released = max(now, self.devices[name].released)
+
     def add_device(self, device: Device) -> None:
-        """Adds a device or replaces one of the same name; what is booked on it stays booked."""
+        """Adds a device; what is booked on it already stays booked."""
         device.booked_bytes = sum(booking.get(device.name, 0) for booking in self.bookings.values())
+        if device.name == RAM:
+            sizes = {file: size for files in self.files.values() for file, size in files.items()}
+            device.booked_bytes += sum(sizes.values())
         self.devices[device.name] = device

@@ -13,13 +13,18 @@ an object of a family leaves without its worker, while others stay.
 
 from __future__ import annotations
 
-from . import leases
+from typing import TYPE_CHECKING
+
+from . import leases, samples
 from .effects import Drain, LoadObject, Resume, StartWorker, StopWorker, UnloadObject
 from .failure import pause_s
-from .ledger import SLOTS, Booking
+from .ledger import RAM, SLOTS
 from .lifecycle import State
 from .records import Instance, Leaving, Model, Plan, Reason, Worker
 from .world import World
+
+if TYPE_CHECKING:
+    from .placement import Placement
 
 GRACE_S = 5.0
 """A worker may close its objects for so long before it is killed."""
@@ -40,13 +45,11 @@ def slots_of(family: str) -> str:
     return f"{SLOTS}:{family}"
 
 
-def begin(world: World, model: Model, booking: Booking) -> Instance:
+def begin(world: World, model: Model, placement: Placement) -> Instance:
     """Books a load and starts it. The booking was decided to fit."""
-    memory = {name: n for name, n in booking.items() if not name.startswith(SLOTS)}
-    places = {name: n for name, n in booking.items() if name.startswith(SLOTS)}
     worker = world.family_worker(model.spec) if model.spec.is_family else None
     if worker is None:
-        worker = start_worker(world, model, memory)
+        worker = start_worker(world, model, placement)
     instance = Instance(
         model=model,
         worker=worker,
@@ -55,7 +58,7 @@ def begin(world: World, model: Model, booking: Booking) -> Instance:
         load_started=world.now,
         progressed=world.now,
     )
-    world.ledger.book(instance.holder, places)
+    world.ledger.book(instance.holder, placement.places)
     worker.instances[model.key] = instance
     model.instance = instance
     model.refused = None
@@ -66,18 +69,39 @@ def begin(world: World, model: Model, booking: Booking) -> Instance:
     return instance
 
 
-def start_worker(world: World, model: Model, booking: Booking) -> Worker:
+def start_worker(world: World, model: Model, placement: Placement) -> Worker:
     """A new process, booked before it exists."""
-    worker = Worker(id=world.new_id(), spec=model.spec, identity=model.identity, started=world.now)
+    worker = Worker(
+        id=world.new_id(),
+        spec=model.spec,
+        identity=model.identity,
+        started=world.now,
+        way=placement.way,
+        gpus=tuple(name for name in placement.worker if name != RAM),
+        service=placement.service,
+        promised=dict(placement.worker),
+    )
     world.workers[worker.id] = worker
-    world.ledger.book(worker.id, booking)
+    world.ledger.book(worker.id, placement.worker, placement.files)
     memo = {
         "model": model.spec.key,
         "identity": worker.identity,
-        "booking": dict(booking),
+        "booking": placement.worker,
+        "service": placement.service,
+        "files": placement.files,
+        "way": worker.way,
+        "gpus": worker.gpus,
         "loads": {model.key: model.loads},
     }
-    world.emit(StartWorker(worker=worker.id, model=model.spec.key, devices=tuple(booking), memo=memo))
+    world.emit(
+        StartWorker(
+            worker=worker.id,
+            model=model.spec.key,
+            devices=placement.devices,
+            memo=memo,
+            layers=placement.layers,
+        )
+    )
     return worker
 
 
@@ -105,8 +129,22 @@ def ready(world: World, instance: Instance) -> None:
     model.last_load_s = instance.load_s
     model.last_error = None
     model.retry_at = 0.0
+    model.ran_out = 0
     world.alarms.clear(("load", instance.worker.id, model.key))
     world.enter(instance, State.READY)
+    settle_booking(world, instance.worker)
+
+
+def settle_booking(world: World, worker: Worker) -> None:
+    """From now on it is booked with its peak in service, where that has been learned, or what it holds already."""
+    held = world.ledger.held(worker.id)
+    if worker.service is not None and held:
+        settled = {
+            name: max(worker.service.get(name, n), worker.measured_bytes.get(name, 0)) for name, n in held.items()
+        }
+        world.ledger.rebook(worker.id, {name: min(n, held[name]) for name, n in settled.items()}, world.now)
+    for name in held:
+        samples.ask(world, name)
 
 
 def failed(world: World, instance: Instance, reason: str) -> None:
@@ -213,8 +251,9 @@ def stop_worker(world: World, worker: Worker, grace_s: float) -> None:
 def gone(world: World, instance: Instance, state: State, reason: str | None = None) -> None:
     """The object is no longer in its worker: the end of a life, if a failure had not ended it before."""
     leases.forget_all(world, instance)
-    world.ledger.release(instance.holder)
+    world.ledger.release(instance.holder, world.now)
     world.alarms.clear(("load", instance.worker.id, instance.model.key))
+    world.alarms.clear(("park", instance.worker.id, instance.model.key))
     world.alarms.clear(("idle", instance.worker.id, instance.model.key))
     world.alarms.clear(("drain", instance.worker.id, instance.model.key))
     instance.leaving = None
@@ -238,4 +277,4 @@ def detach(world: World, instance: Instance) -> None:
 def worker_gone(world: World, worker: Worker) -> None:
     """Forgets a process without instances and gives back its booking."""
     world.workers.pop(worker.id, None)
-    world.ledger.release(worker.id)
+    world.ledger.release(worker.id, world.now)

@@ -54,6 +54,6 @@ def divided_over(parts: tuple[int, ...]) -> str:
     return f"{GPU} {'+'.join(map(str, parts))}"
 
 
-def offloaded(count: int, of: int) -> str:
-    """The name of a way: the last `count` layers of all `of` on a GPU."""
+def offloaded(count: str, of: int) -> str:
+    """The name of a way: the last `count` layers of all `of` on GPUs (``20``, or ``20+12`` on two)."""
     return f"{GPU} {count}/{of}"

@@ -12,13 +12,13 @@ from . import lives
 from .leases import ancestors
 from .ledger import Booking
 from .lifecycle import State
-from .records import Instance, Model, Plan, Reason
+from .records import Instance, Model, Plan, Reason, Seeker
 from .world import World
 
 
 def carry_out(world: World, plan: Plan) -> None:
     """Asks all victims to drain."""
-    world.plans[plan.model.key] = plan
+    world.plans[plan.seeker.key] = plan
     for victim in plan.victims:
         if victim.state is State.READY:
             lives.drain(world, victim, Reason.ROOM, finish=plan.finish, plan=plan)
@@ -33,17 +33,17 @@ def advance(world: World, plan: Plan) -> None:
     """
     if plan.committed:
         if all(victim.state is not State.UNLOADING for victim in plan.victims):
-            drop(world, plan.model)
+            drop(world, plan.seeker)
         return
-    spared = callers(world, plan.model)
-    if plan.model.key not in world.wanting or not all(still_goes(v, plan) and v not in spared for v in plan.victims):
+    spared = callers(world, plan.seeker)
+    if plan.seeker.key not in world.wanting or not all(still_goes(v, plan) and v not in spared for v in plan.victims):
         abandon(world, plan)
     elif all(victim.leaving is None or victim.leaving.drained for victim in plan.victims):
         plan.committed = True
         for victim in plan.victims:
-            if victim.state in (State.DRAINING, State.LOADING):
+            if victim.state in (State.DRAINING, State.LOADING, State.PARKED):
                 victim.model.evictions += 1
-                world.note("evicted", victim.model, f"room for {plan.model.key}", room_for=plan.model.key)
+                world.note("evicted", victim.model, f"room for {plan.seeker.key}", room_for=plan.seeker.key)
                 lives.unload(world, victim, Reason.ROOM)
 
 
@@ -51,43 +51,46 @@ def still_goes(victim: Instance, plan: Plan) -> bool:
     """A victim is on its way for this plan, or gone already, or loads for nobody; it was not pinned meanwhile."""
     if victim.model.kept:
         return False
-    if victim.state is State.LOADING:
+    if victim.state in (State.LOADING, State.PARKED):
         return not victim.model.waiters
     if victim.state is State.DRAINING:
         return victim.leaving is not None and victim.leaving.plan is plan
     return victim.state is not State.READY
 
 
-def callers(world: World, model: Model) -> set[Instance]:
-    """The instances whose calls wait for a model: they never leave for it."""
+def callers(world: World, seeker: Seeker) -> set[Instance]:
+    """The instances whose calls wait for a model, and its own parked one: they never leave for it."""
     found = set[Instance]()
-    for waiter in model.waiters:
+    if not isinstance(seeker, Model):
+        return found
+    if seeker.instance is not None:
+        found.add(seeker.instance)
+    for waiter in seeker.waiters:
         found |= ancestors(world, waiter.parent)
     return found
 
 
-def drop(world: World, model: Model) -> None:
+def drop(world: World, seeker: Seeker) -> None:
     """The plan has served, or is not needed any more."""
-    plan = world.plans.get(model.key)
+    plan = world.plans.get(seeker.key)
     if plan is not None:
         abandon(world, plan)
 
 
 def abandon(world: World, plan: Plan) -> None:
     """Ends a plan: those who have drained for it, and have not left, serve again."""
-    world.plans.pop(plan.model.key, None)
+    world.plans.pop(plan.seeker.key, None)
     for victim in plan.victims:
         if victim.leaving is not None and victim.leaving.plan is plan:
             lives.resume(world, victim)
 
 
-def give_way(world: World, choices: list[dict[str, int]]) -> bool:
+def give_way(world: World, devices: set[str]) -> bool:
     """Plans of other requests give way to a nested one: its caller holds what they may wait for."""
-    devices = set[str]().union(*choices)
     others = [
         plan
         for plan in world.plans.values()
-        if not plan.model.nested and not plan.committed and not devices.isdisjoint(plan.booking)
+        if not plan.seeker.nested and not plan.committed and not devices.isdisjoint(plan.booking)
     ]
     for plan in others:
         abandon(world, plan)

@@ -9,8 +9,8 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass, field
 
-from .ledger import Booking
 from .lifecycle import LOADS, State
+from .needs import Forecast, Layers
 from .spec import ModelSpec, Tier
 
 FRESH_LEASE_S = 5.0
@@ -65,6 +65,9 @@ class Reason(enum.StrEnum):
     IDLE = "idle"
     ROOM = "room for another model"
     CROWDED = "its device holds more than it may"
+    PRESSURE = "programs stall because memory is short"
+    OUTGROWN = "it has outgrown what it was booked with (hard_limit)"
+    LOST = "its device is lost"
     ASKED = "unload"
     CHANGED = "configuration changed"
     REMOVED = "configuration removed"
@@ -94,9 +97,26 @@ class Worker:
     pid: int | None = None
     endpoint: str | None = None
     stopping: bool = False
+    exited: float | None = None
+    """Since when its process is gone, while a driver has yet to show that its bytes are free."""
+    way: str = ""
+    """How it was loaded, see `needs`."""
+    gpus: tuple[str, ...] = ()
+    """In the order in which its runtime sees them."""
+    service: dict[str, int] | None = None
+    """What it is booked with once it is ready, where that has been learned."""
+    promised: dict[str, int] = field(default_factory=dict)
+    """What it was booked with before anything of it was measured."""
     instances: dict[str, Instance] = field(default_factory=dict)
     """By model key; a family has many."""
     measured_bytes: dict[str, int] = field(default_factory=dict)
+    """By device, at last. Of one that has exited: what the driver has not shown to be free."""
+    file_bytes: int = 0
+    """Its share of the pages of files that it maps, at last."""
+    load_peak: dict[str, int] = field(default_factory=dict)
+    service_peak: dict[str, int] = field(default_factory=dict)
+    outgrown: bool = False
+    """It uses much more than it was booked with; said once."""
 
     def __repr__(self) -> str:
         return f"<{self.id} {'stopping ' if self.stopping else ''}{' '.join(map(repr, self.instances.values()))}>"
@@ -121,6 +141,10 @@ class Instance:
     served: bool = False
     """Somebody had a lease on it: a transient model leaves when the last one ends."""
     leaving: Leaving | None = None
+    parks: bool = False
+    """It can give back its device memory and stay."""
+    parked_at: float | None = None
+    """Since when it is parked."""
     ask_again: float = 0.0
     """Its worker has said that it is busy, and is not asked before this time whether it still is."""
 
@@ -163,10 +187,11 @@ class Waiter:
 
 @dataclass(slots=True)
 class Prediction:
-    """What loading is thought to need, in bytes by kind of device."""
+    """What loading is thought to need."""
 
-    bytes_by_kind: dict[str, int]
-    source: str
+    ways: dict[str, Forecast]
+    layers: Layers | None = None
+    files: dict[str, int] = field(default_factory=dict)
 
 
 class Asked(enum.Enum):
@@ -177,14 +202,44 @@ class Asked(enum.Enum):
 
 @dataclass(slots=True, eq=False)
 class Plan:
-    """Room that is being made for one model: nothing leaves before all victims have drained."""
+    """Room that is being made for one who waits: nothing leaves before all victims have drained."""
 
-    model: Model
-    booking: Booking
+    seeker: Seeker
+    booking: dict[str, int]
     victims: list[Instance]
     finish: bool
-    """Victims may be busy and are waited for: the model has waited longer than `max_wait_s`."""
+    """Victims may be busy and are waited for: the seeker has waited longer than its `max_wait_s`."""
     committed: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class Reservation:
+    """Memory for a program that lazyd does not run: asked for, then held as long as its connection lasts."""
+
+    id: str
+    device: str
+    bytes: int
+    holder: int
+    """The client's uid."""
+    pid: int
+    command: str | None
+    since: float
+    request: int | None = None
+    """Who waits for it; None once it is held."""
+    waits: bool = True
+    deadline: float = float("inf")
+    max_wait_s: float = 2.0
+    nested: bool = False
+    retry_at: float = 0.0
+
+    @property
+    def key(self) -> str:
+        """Its name on the ledger and in the line; no model is called so."""
+        return f"reservation {self.id}"
+
+    @property
+    def wanted_since(self) -> float:
+        return self.since
 
 
 @dataclass(slots=True, eq=False)
@@ -214,6 +269,8 @@ class Model:
     evictions: int = 0
     refused: str | None = None
     """Why a resident cannot be loaded at present; said once."""
+    ran_out: int = 0
+    """How many loads in a row have run out of memory."""
 
     @property
     def name(self) -> str:
@@ -223,6 +280,10 @@ class Model:
     def kept(self) -> bool:
         """Pinned or resident: never evicted for another, never idle."""
         return self.pinned or self.spec.tier is Tier.RESIDENT
+
+    @property
+    def max_wait_s(self) -> float:
+        return self.spec.max_wait_s
 
     @property
     def nested(self) -> bool:
@@ -249,3 +310,7 @@ class Model:
     @property
     def loading(self) -> bool:
         return self.state in LOADS
+
+
+Seeker = Model | Reservation
+"""Who may stand in the line for room."""

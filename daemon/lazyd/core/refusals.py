@@ -1,18 +1,17 @@
 """When there is no room and never will be: said at once, with the reason.
 
-What cannot move is what pinned and resident models hold, and what strangers use. A model that
-does not fit beside it is refused now, rather than at its deadline.
+What cannot move is what pinned and resident models hold, what is reserved, and what strangers are
+known to use. A model that does not fit beside it is refused now, rather than at its deadline.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from . import pins, requests
 from .answers import NoRoom
 from .eviction import goes
-from .ledger import Device
-from .records import Model, Worker
+from .ledger import SLOTS, Booking, Device
+from .records import Model, Prediction, Worker
 from .world import World
 
 UNITS = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
@@ -26,42 +25,33 @@ def size(n: int) -> str:
     return f"{n} bytes"
 
 
-def possible(world: World, model: Model, choices: list[dict[str, int]]) -> tuple[list[dict[str, int]], NoRoom]:
-    """The placements that can work as things stand, and what to say if there is none."""
-    joined = world.family_worker(model.spec) if model.spec.is_family and model.kept else None
-    refused = pins.worker_kept_too_much(world, model, joined) if joined is not None else None
-    if refused is not None:
-        return [], refused
-    good: list[dict[str, int]] = []
-    first: NoRoom | None = None
-    for booking in choices:
-        refusal = next(filter(None, (too_big(world, model, name, n) for name, n in booking.items())), None)
-        if refusal is None:
-            good.append(booking)
-        first = first or refusal
-    return good, first or no_device(model)
+def never(world: World, model: Model, booking: Booking) -> NoRoom | None:
+    """Why a booking can never be had as things stand; None if it can."""
+    return next(filter(None, (too_big(world, model, name, n) for name, n in booking.items())), None)
 
 
-def no_device(model: Model) -> NoRoom:
+def no_device(world: World, model: Model) -> NoRoom:
+    """None of the devices that it may use is there."""
     wanted = ", ".join(model.spec.device) or "auto"
-    reason = f"no device of this machine suits it (device = {wanted})"
+    lost = [f"{d.name} is lost: {d.lost}" for d in world.ledger.devices.values() if d.lost is not None]
+    reason = "; ".join([f"no device of this machine suits it (device = {wanted})", *lost])
     return NoRoom(model=model.key, device=wanted, needed_bytes=0, free_bytes=0, reason=reason)
 
 
 def too_big(world: World, model: Model, device_name: str, needed: int) -> NoRoom | None:
     """Whether `needed` exceeds what can ever be free of a device."""
     device = world.ledger.devices[device_name]
-    keepers = [worker for worker in world.workers.values() if keeps(worker, model)]
-    kept = sum(held_by(world, worker, device_name) for worker in keepers)
-    if needed > device.limit_bytes - kept:
+    kept = sum(held_by(world, worker, device_name) for worker in world.workers.values() if keeps(worker, model))
+    kept += sum(known.bytes for known in world.reservations.values() if known.device == device_name)
+    if needed > device.sure_limit_bytes - kept:
         return NoRoom(
             model=model.key,
             device=device_name,
             needed_bytes=needed,
-            free_bytes=max(0, device.limit_bytes - kept),
-            reason=explain(world, device, needed, keepers),
+            free_bytes=max(0, device.sure_limit_bytes - kept),
+            reason=explain(world, device, needed, model),
         )
-    return pins.keeps_too_much(world, model, device_name, needed) if model.kept else None
+    return keeps_too_much(world, model, device_name, needed) if model.kept else None
 
 
 def keeps(worker: Worker, model: Model) -> bool:
@@ -72,11 +62,12 @@ def keeps(worker: Worker, model: Model) -> bool:
 def held_by(world: World, worker: Worker, device_name: str) -> int:
     """What a worker holds of a device, with the places of those objects in it that are kept."""
     places = sum(world.ledger.held(i.holder).get(device_name, 0) for i in worker.instances.values() if i.model.kept)
-    return world.ledger.held(worker.id).get(device_name, 0) + places
+    return world.ledger.freed_by(worker.id).get(device_name, 0) + places
 
 
-def explain(world: World, device: Device, needed: int, keepers: Iterable[Worker]) -> str:
+def explain(world: World, device: Device, needed: int, model: Model | None = None) -> str:
     """One line: what is needed, what there is, and who holds the rest."""
+    keepers: Iterable[Worker] = () if model is None else (w for w in world.workers.values() if keeps(w, model))
     held = [
         f"{worker.spec.key} holds {size(n)} and is kept"
         for worker in keepers
@@ -88,9 +79,44 @@ def explain(world: World, device: Device, needed: int, keepers: Iterable[Worker]
     return f"{what}; {'; '.join(held)}" if held else what
 
 
-def refuse(world: World, model: Model, refusal: NoRoom) -> None:
-    """Answers all who wait. A resident stays in the line, and the reason is noted once."""
-    requests.answer_all(world, model, refusal)
-    if model.refused != refusal.reason:
-        model.refused = model.last_error = refusal.reason
-        world.note("no room", model, refusal.reason)
+def held_up(world: World, model: Model) -> str | None:
+    """What a model waits for in the line; None if it does not stand there."""
+    if model.key not in world.wanting or not isinstance(model.prediction, Prediction):
+        return None
+    forecast = next(iter(model.prediction.ways.values()), None)
+    for device in world.ledger.devices.values():
+        if forecast is not None and device.kind != SLOTS:
+            needed = forecast.peak.gpu_bytes[0] if forecast.peak.gpu_bytes else forecast.peak.ram_bytes
+            return explain(world, device, needed, model)
+    return None
+
+
+def worker_kept_too_much(world: World, model: Model, worker: Worker) -> NoRoom | None:
+    """Whether a worker may be kept for one of its models. One that is kept for another already may."""
+    if any(i.model.kept and i.model is not model for i in worker.instances.values()):
+        return None
+    held = world.ledger.held(worker.id)
+    return next(filter(None, (keeps_too_much(world, model, name, needed) for name, needed in held.items())), None)
+
+
+def keeps_too_much(world: World, model: Model, device_name: str, needed: int) -> NoRoom | None:
+    """Whether keeping `needed` more would exceed what pins and residents may hold of a device."""
+    device = world.ledger.devices.get(device_name)
+    if device is None or device.kind == SLOTS:
+        return None
+    kept = sum(
+        world.ledger.held(worker.id).get(device_name, 0)
+        for worker in world.workers.values()
+        if any(i.model.kept and i.model is not model for i in worker.instances.values())
+    )
+    allowed = int(device.budget_bytes * world.settings.max_pinned)
+    if kept + needed <= allowed:
+        return None
+    part = f"{world.settings.max_pinned:.0%}"
+    return NoRoom(
+        model=model.key,
+        device=device_name,
+        needed_bytes=needed,
+        free_bytes=max(0, allowed - kept),
+        reason=f"pinned and resident models may hold {part} of {device_name} together (max_pinned)",
+    )

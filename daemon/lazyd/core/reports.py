@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from . import leases, lives, rules
+from . import growth, leases, lives, parking, release, rules, samples, shortage, strangers
 from .effects import StopWorker
 from .events import (
+    DeviceLost,
     DeviceSeen,
     Drained,
     HostAway,
@@ -20,7 +21,7 @@ from .events import (
     WorkerMeasured,
     WorkerStarted,
 )
-from .ledger import CUDA, Device
+from .ledger import CUDA, SLOTS, Device
 from .lifecycle import LOADS, SERVES, State
 from .records import Asked, Instance, LeaseStage, Leaving, Prediction, Worker
 from .world import World
@@ -34,37 +35,60 @@ FORGIVEN_DEATHS = 1
 
 def device_seen(world: World, event: DeviceSeen) -> None:
     """A device is there, or has been sampled anew."""
-    before = world.ledger.devices.get(event.name)
-    device = set_device(world, event)
-    if device.free_bytes < 0:
-        device.samples_over = 1 + (before.samples_over if before is not None else 0)
+    device = world.ledger.devices.get(event.name)
+    if device is None:
+        device = Device(name=event.name, kind=event.kind, total_bytes=event.total_bytes, budget_bytes=0)
+        world.ledger.add_device(device)
+    elif device.lost is not None:
+        device.lost = None
+        world.note("device back", reason=f"{event.name} works again", device=event.name)
+    device.total_bytes, device.alone = event.total_bytes, event.alone
+    device.uuid, device.label = event.uuid, event.label
+    device.temperature_c, device.power_w = event.temperature_c, event.power_w
+    set_budget(world, device)
+    samples.answered(world, device, event.begun)
+    strangers.account(world, device, event)
+    release.seen(world, device)
+    parking.seen(world, device)
 
 
-def set_device(world: World, event: DeviceSeen) -> Device:
-    """Puts a device on the ledger as the settings in force have it."""
-    is_gpu = event.kind == CUDA
-    budget = world.settings.budget.get(event.name, event.total_bytes)
-    device = Device(
-        name=event.name,
-        kind=event.kind,
-        total_bytes=event.total_bytes,
-        budget_bytes=int(budget * event.total_bytes) if isinstance(budget, float) else budget,
-        margin_bytes=world.settings.gpu_margin_bytes if is_gpu else 0,
-        foreign_bytes=event.foreign_bytes,
-    )
-    world.ledger.add_device(device)
-    return device
+def set_budget(world: World, device: Device) -> None:
+    """What the settings in force let lazyd use of a device: no more than there is."""
+    budget = world.settings.budget.get(device.name, device.total_bytes)
+    wanted = int(budget * device.total_bytes) if isinstance(budget, float) else budget
+    device.budget_bytes = min(wanted, device.total_bytes)
+    device.margin_bytes = world.settings.gpu_margin_bytes if device.kind == CUDA else 0
+
+
+def device_lost(world: World, event: DeviceLost) -> None:
+    """The driver has lost it: nothing is loaded there, and what is there is ended, as it computes nothing any more."""
+    device = world.ledger.devices.get(event.name)
+    if device is None or device.lost is not None or device.kind == SLOTS:
+        return
+    device.lost, device.asked = event.reason, None
+    world.note("device lost", reason=f"{event.name}: {event.reason}", device=event.name)
+    release.device_lost(world, event.name)
+    for instance in world.instances():
+        if event.name in world.ledger.held(instance.worker.id):
+            world.touch(instance.model)
 
 
 def predicted(world: World, event: Predicted) -> None:
     """What the load needs is known: the model can be booked."""
+    world.ledger.release(dry_run_of(event.model), world.now)
     model = world.models.get(event.model)
     if model is not None and model.prediction is Asked.ASKED:
-        model.prediction = Prediction(bytes_by_kind=event.bytes_by_kind, source=event.source)
+        model.prediction = Prediction(ways=event.ways, layers=event.layers, files=event.files)
+
+
+def dry_run_of(model: str) -> str:
+    """The holder of the RAM for a runtime's dry run, on the ledger."""
+    return f"dry run of {model}"
 
 
 def unpredictable(world: World, event: Unpredictable) -> None:
     """The model cannot be loaded at all: a failed load without a worker."""
+    world.ledger.release(dry_run_of(event.model), world.now)
     model = world.models.get(event.model)
     if model is not None and model.prediction is Asked.ASKED:
         model.prediction = None
@@ -82,18 +106,12 @@ def worker_started(world: World, event: WorkerStarted) -> None:
 
 
 def worker_measured(world: World, event: WorkerMeasured) -> None:
-    """What grows past its booking is booked as it is; nothing is admitted on what it took."""
+    """What it holds of RAM. What grows past its booking is booked as it is."""
     worker = world.workers.get(event.worker)
-    if worker is None:
-        return
-    worker.measured_bytes = event.bytes_by_device
-    held = world.ledger.held(worker.id)
-    grown = {name: max(n, held.get(name, 0)) for name, n in event.bytes_by_device.items()}
-    if any(n > held.get(name, 0) for name, n in grown.items()):
-        world.ledger.rebook(worker.id, {**held, **grown})
-        for name, n in grown.items():
-            if n > held.get(name, 0):
-                world.note("grew", reason=f"{worker.spec.key} uses more of {name} than was booked", bytes=n)
+    if worker is not None and worker.exited is None:
+        worker.file_bytes = event.file_bytes
+        growth.measured(world, worker, event.bytes_by_device)
+        parking.measured(world, worker)
 
 
 def load_progress(world: World, event: LoadProgress) -> None:
@@ -109,6 +127,7 @@ def load_progress(world: World, event: LoadProgress) -> None:
 def object_ready(world: World, event: ObjectReady) -> None:
     instance = world.instance(event.worker, event.model)
     if instance is not None and instance.state in LOADS:
+        instance.parks = event.parks
         lives.ready(world, instance)
 
 
@@ -116,7 +135,10 @@ def object_failed(world: World, event: ObjectFailed) -> None:
     """The load failed, and nothing is left of the object."""
     instance = world.instance(event.worker, event.model)
     if instance is not None and instance.state in LOADS:
-        lives.failed(world, instance, event.reason)
+        if event.out_of_memory:
+            shortage.load_ran_out(world, instance, event.reason)
+        else:
+            lives.failed(world, instance, event.reason)
     object_gone(world, instance)
 
 
@@ -182,28 +204,32 @@ def answered(instance: Instance | None, event: Drained | StillBusy) -> Leaving |
 
 
 def worker_exited(world: World, event: WorkerExited) -> None:
-    """The process is gone, and all that was in it; its bytes are free."""
+    """The process is gone, and all that was in it; what it held is free as soon as that is seen."""
     worker = world.workers.get(event.worker)
-    if worker is None:
+    if worker is None or worker.exited is not None:
         return
+    growth.learn(world, worker)
+    worker.stopping = True
     for instance in list(worker.instances.values()):
         instance_died(world, instance, event)
-    lives.worker_gone(world, worker)
+    release.begin(world, worker)
 
 
 def instance_died(world: World, instance: Instance, event: WorkerExited) -> None:
-    """What the end of its worker means for a model, by the state it was in."""
+    """What the end of its worker means for a model, by the state it was in. What was on its way out
+    stays so until its bytes are seen to be free."""
     model = instance.model
     cause = describe_exit(event)
-    if instance.state in lives.ENDING:
-        lives.gone(world, instance, State.COLD)
+    if instance.state in LOADS and event.out_of_memory:
+        shortage.load_ran_out(world, instance, cause)
     elif instance.state in LOADS:
         lives.pause(world, model, cause, failures=model.failures + 1)
         lives.gone(world, instance, State.FAILED, cause)
-    else:
+    elif instance.state not in lives.ENDING:
         leases.bury(world, instance, event.status, event.signal, event.log)
         lives.pause(world, model, cause, failures=model.failures + 1, forgiven=FORGIVEN_DEATHS)
-        lives.gone(world, instance, State.FAILED if model.retry_at else State.COLD, cause)
+        fails = model.retry_at and instance.state is not State.PARKING
+        lives.gone(world, instance, State.FAILED if fails else State.COLD, cause)
 
 
 def describe_exit(event: WorkerExited) -> str:
@@ -241,8 +267,12 @@ def host_lost(world: World, _: HostLost) -> None:
 
 def worker_lost(world: World, worker: Worker, reason: str) -> None:
     """A worker is gone through no fault of its models; who waits for them goes on waiting."""
+    if worker.exited is not None:
+        return
+    worker.stopping = True
     for instance in list(worker.instances.values()):
         if instance.state in SERVES:
             leases.bury(world, instance, None, None, reason)
-        lives.gone(world, instance, State.COLD, reason)
-    lives.worker_gone(world, worker)
+        if instance.state not in lives.ENDING:
+            lives.gone(world, instance, State.COLD, reason)
+    release.begin(world, worker)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import leases
+from . import leases, refusals
 from .answers import ModelNotFound, Outcome, ShuttingDown, Timeout
 from .events import Cancel, Get, Load
 from .lifecycle import GONE, LOADS
@@ -91,7 +91,15 @@ def deadline_passed(world: World, request: int) -> None:
     if waiter is not None:
         leave_line(world, waiter)
         timeout_s = max(0.0, waiter.deadline - waiter.arrived)
-        world.answer(request, Timeout(model=waiter.model.key, phase=phase(waiter.model), timeout_sec=timeout_s))
+        world.answer(
+            request,
+            Timeout(
+                model=waiter.model.key,
+                phase=phase(waiter.model),
+                timeout_sec=timeout_s,
+                reason=refusals.held_up(world, waiter.model),
+            ),
+        )
 
 
 def phase(model: Model) -> str:

@@ -1,44 +1,61 @@
-"""Room: which of the waiting models is loaded next, and who leaves for it.
+"""Room: which of those who wait is next, and who leaves for it.
 
-Models that wait stand in a line: nested requests first (their callers hold memory until they
-are served), then the longest waiting. For each, in turn:
+Models that wait, and reservations, stand in a line: nested requests first (their callers hold memory
+until they are served), then the longest waiting. Each could go to several places (`placement.py`),
+tried in groups of equal preference. For each group, in turn:
 
-1. If its booking fits, and is not meant for somebody before it, it is booked and loaded.
-2. If bytes on their way to be free will do, it waits for them; they are its own.
-3. If idle models can leave for it, a plan is made. All its victims drain; when the last one
+1. Its devices have been seen of late, or are looked at first (`samples.py`).
+2. If a placement fits, and is not meant for somebody before it, it is booked and loaded.
+3. If bytes on their way to be free will do, it waits for them; they are its own.
+4. If idle models can leave for it, a plan is made. All its victims drain; when the last one
    has, all unload together. If one turns out to be busy, all serve again: a whole plan or none.
-4. If it has waited longer than its `max_wait_s`, its plan may count on busy models too, which
+
+And when that has done for no group:
+
+5. If it has waited longer than its `max_wait_s`, its plan may count on busy models too, which
    then admit no new call and are waited for (one such plan per device). Without even that, the
    bytes freed next on its device are its own, and later requests do not pass it there.
-5. If it can never fit beside what is pinned, resident or foreign, it is refused.
+6. If it can never fit beside what is pinned, resident, reserved or foreign, it is refused.
 
 So a request waits at most `max_wait_s` + waiters ahead x (quantum + longest call + release + load).
 """
 
 from __future__ import annotations
 
-from . import cycles, lives, plans, refusals
-from .effects import Predict
+from . import cycles, plans, refusals, samples, seekers
+from .answers import NoRoom
 from .eviction import choose_victims, leaving_bytes, quantum_until, units
 from .ledger import Booking
 from .lifecycle import State
-from .placement import placements
-from .records import Asked, Model, Plan
+from .placement import Placement
+from .records import Model, Plan, Reservation, Seeker
 from .world import World
 
 
 class Line:
     """One pass along the line: what those ahead have set aside."""
 
-    def __init__(self) -> None:
+    def __init__(self, world: World) -> None:
+        self.world = world
         self.ahead: dict[str, int] = {}
-        self.blocked: list[Model] = []
+        self.blocked: list[Seeker] = []
         self.first_come: set[str] = set()
         """Devices on which a nested request is blocked: nobody else plans there before it is served."""
 
     def set_aside(self, booking: Booking) -> None:
         for name, n in booking.items():
             self.ahead[name] = self.ahead.get(name, 0) + n
+
+    def headroom(self, seeker: Seeker, name: str) -> int:
+        """What is free of a device or will be, less what is meant for others. A nested request
+        yields only to other nested ones."""
+        planned = sum(
+            plan.booking.get(name, 0)
+            for plan in self.world.plans.values()
+            if plan.seeker is not seeker and (plan.seeker.nested or not seeker.nested)
+        )
+        device = self.world.ledger.devices[name]
+        return device.free_bytes + leaving_bytes(self.world, name) - planned - self.ahead.get(name, 0)
 
 
 def make_room(world: World) -> None:
@@ -47,109 +64,148 @@ def make_room(world: World) -> None:
         plans.advance(world, plan)
     if not world.wanting or not world.host_found or world.stopping:
         return
-    line = Line()
-    for model in sorted(world.wanting.values(), key=lambda model: (not model.nested, model.wanted_since or 0.0)):
-        if model.retry_at <= world.now:
-            consider(world, model, line)
-    if any(model.nested for model in world.wanting.values()):
+    line = Line(world)
+    for seeker in sorted(world.wanting.values(), key=lambda seeker: (not seeker.nested, seeker.wanted_since or 0.0)):
+        if seeker.retry_at <= world.now:
+            consider(world, seeker, line)
+    if any(seeker.nested for seeker in world.wanting.values()):
         cycles.refuse_cycles(world)
     if line.blocked:
         look_again(world, line.blocked)
 
 
-def consider(world: World, model: Model, line: Line) -> None:
-    """The five steps above, for one model."""
-    if model.prediction is None:
-        model.prediction = Asked.ASKED
-        world.emit(Predict(model=model.key))
-    if model.prediction is Asked.ASKED:
+def consider(world: World, seeker: Seeker, line: Line) -> None:
+    """The steps above, for one who waits."""
+    if not seekers.is_known(world, seeker):
         return
-    choices, refusal = refusals.possible(world, model, placements(world, model))
-    if not choices:
-        refusals.refuse(world, model, refusal)
+    groups, refusal = possible(world, seeker, line)
+    if not groups:
+        seekers.refuse(world, seeker, refusal)
         return
-    room = [headroom(world, model, booking, line) for booking in choices]
-    for booking, free in zip(choices, room, strict=True):
-        if world.ledger.fits(booking) and covers(free, booking):
-            plans.drop(world, model)
-            lives.begin(world, model, booking)
+    answering = [group for group in groups if not any(is_silent(world, placement) for placement in group)]
+    for group in answering:
+        if settles(world, seeker, group, line):
             return
-    if model.key in world.plans:
+    if seeker.key in world.plans:
         return
-    for booking, free in zip(choices, room, strict=True):
-        if covers(free, booking):
-            line.set_aside(booking)
-            return
-    if model.nested and plans.give_way(world, choices):
-        consider(world, model, line)
+    if not seeker_waits(seeker):
+        device = world.ledger.devices[next(iter(groups[0][0].booking))]
+        seekers.refuse(world, seeker, not_now(world, seeker, device.name))
         return
-    deficits = [{name: n - free[name] for name, n in b.items()} for b, free in zip(choices, room, strict=True)]
-    overdue = is_overdue(world, model)
-    for finish in (False, True) if overdue else (False,):
-        plan = best_plan(world, model, choices, deficits, line, finish=finish)
-        if plan is not None:
-            plans.carry_out(world, plan)
-            return
+    if seeker.nested and plans.give_way(world, {name for group in groups for p in group for name in p.booking}):
+        consider(world, seeker, line)
+        return
+    overdue = is_overdue(world, seeker)
+    if overdue and any(plans_for(world, seeker, group, line, finish=True) for group in answering):
+        return
+    first = groups[0][0].booking
     if overdue:
-        line.set_aside(choices[0])
-    if model.nested:
-        line.first_come.update(*choices)
-    line.blocked.append(model)
+        line.set_aside(first)
+    if seeker.nested:
+        line.first_come.update(first)
+    line.blocked.append(seeker)
 
 
-def headroom(world: World, model: Model, booking: Booking, line: Line) -> dict[str, int]:
-    """Per device: what is free or will be, less what is meant for others. A nested request
-    yields only to other nested ones."""
-    room: dict[str, int] = {}
-    for name in booking:
-        planned = sum(
-            plan.booking.get(name, 0)
-            for plan in world.plans.values()
-            if plan.model is not model and (plan.model.nested or not model.nested)
-        )
-        device = world.ledger.devices[name]
-        room[name] = device.free_bytes + leaving_bytes(world, name) - planned - line.ahead.get(name, 0)
-    return room
+def possible(world: World, seeker: Seeker, line: Line) -> tuple[list[list[Placement]], NoRoom]:
+    """The placements that can work as things stand, and what to say if there is none."""
+    first: NoRoom | None = None
+    if isinstance(seeker, Model) and seeker.spec.is_family and seeker.kept:
+        joined = world.family_worker(seeker.spec)
+        first = refusals.worker_kept_too_much(world, seeker, joined) if joined is not None else None
+        if first is not None:
+            return [], first
+    groups: list[list[Placement]] = []
+    for group in seekers.placements(world, seeker, lambda name: line.headroom(seeker, name)):
+        good = []
+        for placement in group:
+            refusal = seekers.never(world, seeker, placement)
+            if refusal is None:
+                good.append(placement)
+            first = first or refusal
+        if good:
+            groups.append(good)
+    if isinstance(seeker, Model):
+        first = first or refusals.no_device(world, seeker)
+    return groups, first or not_now(world, seeker, "")
+
+
+def settles(world: World, seeker: Seeker, group: list[Placement], line: Line) -> bool:
+    """Steps 1 to 4 for one group; whether it was decided by them what happens next."""
+    if not samples.are_fresh(world, dict.fromkeys(name for placement in group for name in placement.booking)):
+        line.set_aside(group[0].booking)
+        return True
+    room = [{name: line.headroom(seeker, name) for name in placement.booking} for placement in group]
+    for placement, free in zip(group, room, strict=True):
+        if world.ledger.fits(placement.booking) and covers(free, placement.booking):
+            plans.drop(world, seeker)
+            seekers.take(world, seeker, placement)
+            return True
+    if seeker.key in world.plans:
+        return False
+    for placement, free in zip(group, room, strict=True):
+        if covers(free, placement.booking):
+            line.set_aside(placement.booking)
+            return True
+    return plans_for(world, seeker, group, line, finish=False)
+
+
+def plans_for(world: World, seeker: Seeker, group: list[Placement], line: Line, *, finish: bool) -> bool:
+    """Makes the cheapest plan over a group of placements, if there is one."""
+    spared = plans.callers(world, seeker)
+    best: tuple[float, Plan] | None = None
+    for placement in group:
+        booking = placement.booking
+        if finish and plans.drains_already(world, booking):
+            continue
+        if not seeker.nested and not line.first_come.isdisjoint(booking):
+            continue
+        deficit = {name: n - line.headroom(seeker, name) for name, n in booking.items()}
+        chosen = choose_victims(units(world, spared=spared, finish=finish, mapped=placement.files), deficit)
+        if chosen is not None:
+            cost = sum(unit.cost for unit in chosen)
+            victims = list(dict.fromkeys(instance for unit in chosen for instance in unit.instances))
+            if best is None or cost < best[0]:
+                best = cost, Plan(seeker=seeker, booking=booking, victims=victims, finish=finish)
+    if best is not None:
+        plans.carry_out(world, best[1])
+    return best is not None
 
 
 def covers(room: Booking, booking: Booking) -> bool:
     return all(room[name] >= n for name, n in booking.items() if n)
 
 
-def is_overdue(world: World, model: Model) -> bool:
+def is_silent(world: World, placement: Placement) -> bool:
+    return any(world.ledger.devices[name].is_silent(world.now) for name in placement.booking)
+
+
+def is_overdue(world: World, seeker: Seeker) -> bool:
     """It has waited longer than its `max_wait_s`."""
-    since = model.wanted_since
-    return since is not None and since + model.spec.max_wait_s <= world.now
+    since = seeker.wanted_since
+    return since is not None and since + seeker.max_wait_s <= world.now
 
 
-def best_plan(
-    world: World,
-    model: Model,
-    choices: list[dict[str, int]],
-    deficits: list[dict[str, int]],
-    line: Line,
-    *,
-    finish: bool,
-) -> Plan | None:
-    """The plan with the fewest victims over all placements; None if there is none."""
-    spared = plans.callers(world, model)
-    best: Plan | None = None
-    for booking, deficit in zip(choices, deficits, strict=True):
-        if finish and plans.drains_already(world, booking):
-            continue
-        if not model.nested and not line.first_come.isdisjoint(booking):
-            continue
-        chosen = choose_victims(units(world, spared=spared, finish=finish), deficit)
-        if chosen is not None:
-            victims = list(dict.fromkeys(instance for unit in chosen for instance in unit.instances))
-            if best is None or len(victims) < len(best.victims):
-                best = Plan(model=model, booking=booking, victims=victims, finish=finish)
-    return best
+def seeker_waits(seeker: Seeker) -> bool:
+    """A reservation may be wanted now or not at all."""
+    return not isinstance(seeker, Reservation) or seeker.waits
 
 
-def look_again(world: World, blocked: list[Model]) -> None:
+def not_now(world: World, seeker: Seeker, name: str) -> NoRoom:
+    """For one who does not wait."""
+    device = world.ledger.devices.get(name)
+    needed = seeker.bytes if isinstance(seeker, Reservation) else 0
+    return NoRoom(
+        model=seeker.key,
+        device=name,
+        needed_bytes=needed,
+        free_bytes=max(0, device.free_bytes) if device is not None else 0,
+        reason=refusals.explain(world, device, needed) if device is not None else "there is no such device",
+    )
+
+
+def look_again(world: World, blocked: list[Seeker]) -> None:
     """Sets the alarm for the moment at which time alone may have changed something for them."""
-    moments = [since + model.spec.max_wait_s for model in blocked if (since := model.wanted_since) is not None]
+    moments = [since + seeker.max_wait_s for seeker in blocked if (since := seeker.wanted_since) is not None]
     for instance in world.instances():
         if instance.state is State.READY:
             moments += (quantum_until(instance), instance.protected_until, instance.ask_again)

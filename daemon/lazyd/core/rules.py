@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from . import cycles, leases, lives, plans, requests, unloads
+from . import cycles, leases, lives, parking, plans, requests, unloads
 from .answers import Loaded, LoadFailed, ModelNotFound, ShuttingDown
 from .effects import Progress
 from .lifecycle import LOADS, State
@@ -26,11 +26,20 @@ def must_leave(world: World, model: Model) -> Reason | None:
         return Reason.STOPPING
     if model.retired:
         return Reason.REMOVED
+    if instance is not None and is_on_lost_device(world, instance):
+        return Reason.LOST
     if instance is not None and instance.outdated:
         return Reason.CHANGED
     if instance is not None and unloads.names_it(world, instance):
         return Reason.ASKED
     return None
+
+
+def is_on_lost_device(world: World, instance: Instance) -> bool:
+    """The driver has lost a GPU that it is on."""
+    return any(
+        world.ledger.devices[gpu].lost is not None for gpu in instance.worker.gpus if gpu in world.ledger.devices
+    )
 
 
 def send_off(world: World, model: Model) -> None:
@@ -39,10 +48,10 @@ def send_off(world: World, model: Model) -> None:
     reason = must_leave(world, model) if instance is not None else None
     if instance is None or reason is None:
         return
-    if instance.state in LOADS:
+    if instance.state in LOADS or instance.state in PARKS:
         lives.unload(world, instance, reason, lives.ABORT_GRACE_S)
     elif instance.state in (State.READY, State.DRAINING):
-        if unloads.may_end_calls(world, instance):
+        if reason is Reason.LOST or unloads.may_end_calls(world, instance):
             lives.unload(world, instance, reason, grace_s=0.0 if instance.in_flight else lives.GRACE_S)
         elif instance.leaving is None or not (instance.leaving.finish and instance.leaving.reason is reason):
             lives.drain(world, instance, reason, finish=True)
@@ -58,9 +67,11 @@ def let_stay(world: World, model: Model) -> None:
         lives.resume(world, instance)
 
 
-MUST = frozenset({Reason.ASKED, Reason.CHANGED, Reason.REMOVED, Reason.STOPPING})
+MUST = frozenset({Reason.ASKED, Reason.CHANGED, Reason.REMOVED, Reason.STOPPING, Reason.LOST})
 
-YIELDS = frozenset({Reason.IDLE, Reason.CROWDED})
+PARKS = frozenset({State.PARKING, State.PARKED})
+
+YIELDS = frozenset({Reason.IDLE, Reason.CROWDED, Reason.PRESSURE, Reason.OUTGROWN})
 """Who leaves for these is rescued by the next request."""
 
 
@@ -75,8 +86,10 @@ def let_go(world: World, model: Model) -> None:
         lives.drain_again(world, instance, going)
     elif going.reason in YIELDS and model.waiters:
         lives.resume(world, instance)
+    elif going.reason is Reason.IDLE and parking.may_park(world, instance):
+        parking.park(world, instance, going.reason)
     elif going.plan is None:
-        model.evictions += going.reason is Reason.CROWDED
+        model.evictions += going.reason in (Reason.CROWDED, Reason.PRESSURE)
         lives.unload(world, instance, going.reason)
 
 
@@ -133,7 +146,7 @@ def finishes(instance: Instance) -> bool:
 
 def want(world: World, model: Model) -> None:
     """A model is in the line for room while somebody waits for it and it has no life to wait for."""
-    comes = model.instance is not None and not model.instance.worker.stopping
+    comes = model.instance is not None and not model.instance.worker.stopping and not parking.is_parked(model)
     comes = comes or lives.is_still_inside(world, model)
     if model.wanted_since is not None and not comes and not model.retired and not world.stopping:
         world.wanting[model.key] = model
@@ -148,6 +161,9 @@ def retire_if_idle(world: World, model: Model) -> None:
     instance = model.instance
     if instance is None or instance.state is not State.READY or model.waiters:
         return
+    if instance.worker.outgrown and model.spec.hard_limit and may_end(world, instance):
+        lives.drain(world, instance, Reason.OUTGROWN, finish=False)
+        return
     until = idle_until(instance, world.now)
     if until is None:
         return
@@ -155,6 +171,14 @@ def retire_if_idle(world: World, model: Model) -> None:
         lives.drain(world, instance, Reason.IDLE, finish=False)
     elif until < float("inf"):
         world.alarms.set_by(("idle", instance.worker.id, model.key), until)
+
+
+def may_end(world: World, instance: Instance) -> bool:
+    """It is idle now, and was not busy a moment ago."""
+    until = max(instance.protected_until, instance.ask_again)
+    if world.now < until < float("inf"):
+        world.alarms.set_by(("idle", instance.worker.id, instance.model.key), until)
+    return until <= world.now
 
 
 def idle_until(instance: Instance, now: float) -> float | None:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from .core import Core
 from .ledger import SLOTS
 from .ledger import Device as LedgerDevice
@@ -40,7 +42,7 @@ def show_device(device: LedgerDevice) -> Device:
         margin_bytes=device.margin_bytes,
         booked_bytes=device.booked_bytes,
         foreign_bytes=device.foreign_bytes,
-        quarantined_bytes=0,
+        quarantined_bytes=device.quarantined_bytes,
         free_bytes=max(0, device.free_bytes),
     )
 
@@ -208,7 +210,9 @@ def prediction(core: Core, key: str) -> dict[str, object]:
     """What the last prediction said, while it is in force."""
     record = core.world.models.get(key)
     found = record.prediction if record is not None else None
-    return {"bytes": found.bytes_by_kind, "source": found.source} if isinstance(found, Prediction) else {}
+    if not isinstance(found, Prediction):
+        return {}
+    return {way: msgspec.to_builtins(forecast) for way, forecast in found.ways.items()}
 
 
 def counts(core: Core) -> dict[str, ModelCounts]:
@@ -229,4 +233,4 @@ def counts(core: Core) -> dict[str, ModelCounts]:
 
 def is_empty(core: Core) -> bool:
     """No process is left."""
-    return not core.world.workers
+    return all(worker.exited is not None for worker in core.world.workers.values())

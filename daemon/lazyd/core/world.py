@@ -17,7 +17,7 @@ from .answers import Outcome, WorkerDied
 from .effects import Answer, Effect, Note
 from .ledger import Ledger
 from .lifecycle import State, step
-from .records import Instance, Lease, Model, Plan, Waiter, Worker
+from .records import Instance, Lease, Model, Plan, Reservation, Seeker, Waiter, Worker
 from .spec import Config, ModelSpec, Settings
 
 MAX_MEMBERS_AT_REST = 1000
@@ -57,10 +57,12 @@ class World:
     leases: dict[str, Lease] = field(default_factory=dict)
     waiters: dict[int, Waiter] = field(default_factory=dict)
     unloads: dict[int, UnloadWish] = field(default_factory=dict)
-    wanting: dict[str, Model] = field(default_factory=dict)
-    """Models that somebody waits for and that have to be loaded."""
+    reservations: dict[str, Reservation] = field(default_factory=dict)
+    """Those that are held."""
+    wanting: dict[str, Seeker] = field(default_factory=dict)
+    """The line for room: models that somebody waits for and that have to be loaded, and reservations."""
     plans: dict[str, Plan] = field(default_factory=dict)
-    """Room being made, by the key of the model that it is made for."""
+    """Room being made, by the key of whom it is made for."""
     touched: dict[Model, None] = field(default_factory=dict)
     """Models about which something has changed, for the rules to look at."""
     obituaries: dict[str, WorkerDied] = field(default_factory=dict)
@@ -95,8 +97,16 @@ class World:
     def touch(self, model: Model) -> None:
         self.touched[model] = None
 
-    def note(self, kind: str, model: Model | None = None, reason: str | None = None, **data: Any) -> None:
-        self.out.append(Note(kind=kind, model=model.key if model else None, reason=reason, data=data))
+    def note(
+        self,
+        kind: str,
+        model: Model | None = None,
+        reason: str | None = None,
+        *,
+        device: str | None = None,
+        **data: Any,
+    ) -> None:
+        self.out.append(Note(kind=kind, model=model.key if model else None, device=device, reason=reason, data=data))
 
     def enter(self, instance: Instance, state: State, reason: str | None = None) -> None:
         """A step in the life of an instance, by the table."""
@@ -151,7 +161,7 @@ class World:
 
     def __repr__(self) -> str:
         devices = " ".join(f"{d.name}:{d.booked_bytes}/{d.limit_bytes}" for d in self.ledger.devices.values())
-        wanting = " ".join(f"{m.key}({len(m.waiters)})" for m in self.wanting.values())
+        wanting = " ".join(self.wanting)
         return f"<World t={self.now:.3f} {devices} | wanting: {wanting or '-'} | {list(self.workers.values())}>"
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lazyd.core import effects, events
 from lazyd.core.answers import Granted, Outcome
 from lazyd.core.core import Core
 from lazyd.core.lifecycle import State
+from lazyd.core.needs import Forecast, Need
 from lazyd.core.spec import GIB, Config, ModelSpec, Settings, Tier
 
 
@@ -19,14 +20,33 @@ def spec(name: str, **fields: Any) -> ModelSpec:
     return ModelSpec(name=head, version=version, runtime="python", factory="zoo:load", **fields)
 
 
+def ways(ram_gib: float | None = None, gpu_gib: float | None = None) -> dict[str, Forecast]:
+    """What a load needs in RAM, and on a GPU with a tenth of that in RAM beside it."""
+    found: dict[str, Forecast] = {}
+    if gpu_gib is not None:
+        need = Need(ram_bytes=int(gpu_gib * GIB) // 10, gpu_bytes=(int(gpu_gib * GIB),))
+        found["gpu"] = Forecast(peak=need)
+    if ram_gib is not None:
+        found["ram"] = Forecast(peak=Need(ram_bytes=int(ram_gib * GIB)))
+    return found
+
+
 class Story:
-    """`ram` holds 10 GiB and each model needs what `sizes` says (1 GiB if nothing)."""
+    """`ram` holds 10 GiB and each model needs what `sizes` says (1 GiB if nothing) there. With GPUs
+    (`gpus_gib`) it can be on them, too, and needs as much there.
+
+    Samples that the core asks for are answered at once, unless the device is in `silent`: strangers use
+    what `strangers` says, and every worker holds what is booked for it, or what `holds` says. What
+    a worker had on a GPU is shown to be free as soon as it has exited, unless it is in `sticky`.
+    """
 
     def __init__(
         self,
         *specs: ModelSpec,
         ram_gib: float = 10,
+        gpus_gib: Sequence[float] = (),
         sizes: Mapping[str, float] | None = None,
+        predictions: Mapping[str, events.Predicted] | None = None,
         settings: Settings | None = None,
         aliases: Mapping[str, str] | None = None,
         host: bool = True,
@@ -39,7 +59,17 @@ class Story:
         self.answers: dict[int, Outcome] = {}
         self.effects: list[effects.Effect] = []
         self.requests = itertools.count(1)
-        self.tell(events.DeviceSeen(name="ram", kind="host", total_bytes=int(ram_gib * GIB)))
+        self.predictions = dict(predictions or {})
+        self.devices = {"ram": int(ram_gib * GIB)}
+        self.devices |= {f"gpu{i}": int(gib * GIB) for i, gib in enumerate(gpus_gib)}
+        self.strangers: dict[str, int] = {}
+        self.silent: set[str] = set()
+        self.holds: dict[tuple[str, str], int] = {}
+        """By worker and device."""
+        self.sticky: dict[tuple[str, str], int] = {}
+        """What workers that have exited still hold in the driver's eyes."""
+        for name in self.devices:
+            self.sample(name)
         self.configure(*specs, aliases=aliases)
         if host:
             self.tell(events.HostFound())
@@ -55,9 +85,35 @@ class Story:
                 assert effect.request not in self.answers, f"request {effect.request} is answered twice"
                 self.answers[effect.request] = effect.outcome
             elif isinstance(effect, effects.Predict):
-                needed = int(self.sizes.get(effect.model, 1) * GIB)
-                found = found + self.tell(events.Predicted(model=effect.model, bytes_by_kind={"host": needed}))
+                found = found + self.tell(self.prediction(effect.model))
+            elif isinstance(effect, effects.Sample) and effect.device not in self.silent:
+                found = found + self.sample(effect.device)
         return found
+
+    def prediction(self, model: str) -> events.Predicted:
+        gib = self.sizes.get(model, 1)
+        ordinary = events.Predicted(model=model, ways=ways(gib, gib if len(self.devices) > 1 else None))
+        return self.predictions.get(model, ordinary)
+
+    def sample(self, name: str, **fields: Any) -> list[effects.Effect]:
+        """A device is looked at now."""
+        world = self.core.world
+        held = {
+            holder: self.holds.get((holder, name), booked[name])
+            for holder, booked in world.ledger.bookings.items()
+            if name in booked and holder in world.workers and world.workers[holder].exited is None
+        }
+        stuck = sum(n for (_, device), n in self.sticky.items() if device == name)
+        seen = {
+            "name": name,
+            "kind": "host" if name == "ram" else "cuda",
+            "total_bytes": self.devices[name],
+            "used_bytes": self.strangers.get(name, 0) + sum(held.values()) + stuck,
+            "begun": self.now,
+            "held_bytes": held,
+            "uuid": None if name == "ram" else f"GPU-{name}",
+        }
+        return self.tell(events.DeviceSeen(**{**seen, **fields}))
 
     def configure(
         self, *specs: ModelSpec, aliases: Mapping[str, str] | None = None, pins: tuple[str, ...] = ()
@@ -138,6 +194,16 @@ class Story:
         """The model's worker is gone."""
         self.tell(events.WorkerExited(worker=self.worker(model), **fields))
 
+    def stick(self, model: str, device: str) -> None:
+        """The driver will not show what a model's worker has on a device to be free."""
+        worker = self.worker(model)
+        self.sticky[worker, device] = self.core.world.ledger.held(worker)[device]
+
+    def unstick(self, device: str) -> None:
+        """The driver gives back all that was stuck."""
+        self.sticky = {key: n for key, n in self.sticky.items() if key[1] != device}
+        self.sample(device)
+
     # Looking
 
     def worker(self, model: str) -> str:
@@ -161,7 +227,15 @@ class Story:
 
     @property
     def free_gib(self) -> float:
-        return self.core.world.ledger.devices["ram"].free_bytes / GIB
+        return self.free("ram")
+
+    def free(self, device: str) -> float:
+        """GiB that could be booked."""
+        return self.core.world.ledger.devices[device].free_bytes / GIB
+
+    def devices_of(self, model: str) -> list[str]:
+        """Where its worker is booked."""
+        return list(self.core.world.ledger.held(self.worker(model)))
 
 
 RESIDENT = Tier.RESIDENT

@@ -15,7 +15,8 @@ def with_budget(story: Story, gib: int, *names: str, pins: tuple[str, ...] = ())
 
 def sample(story: Story, foreign_gib: int) -> None:
     """Somebody else uses so much of the RAM."""
-    story.tell(events.DeviceSeen(name="ram", kind="host", total_bytes=10 * GIB, foreign_bytes=foreign_gib * GIB))
+    story.strangers["ram"] = foreign_gib * GIB
+    story.sample("ram")
 
 
 def test_a_smaller_budget_makes_the_least_recently_used_leave_and_no_more() -> None:

@@ -88,7 +88,9 @@ def test_a_refusal_names_what_is_kept() -> None:
 
 def test_strangers_take_from_what_can_be_booked() -> None:
     story = Story(spec("a"), sizes={"a": 6})
-    story.tell(events.DeviceSeen(name="ram", kind="host", total_bytes=10 * GIB, foreign_bytes=5 * GIB))
+    for _ in range(2):  # strangers are sure when two samples have found them
+        story.strangers["ram"] = 5 * GIB
+        story.sample("ram")
     refused = story.answers[story.get("a")]
     assert isinstance(refused, answers.NoRoom)
     assert "other programs use 5.0 GiB" in refused.reason
@@ -221,14 +223,10 @@ def test_growth_is_booked_and_nothing_is_admitted_on_it() -> None:
 
 
 def test_a_gpu_comes_before_ram_and_each_device_counts_alone() -> None:
-    story = Story(spec("a"), spec("b"))
-    for gpu in ("gpu0", "gpu1"):
-        story.tell(events.DeviceSeen(name=gpu, kind="cuda", total_bytes=8 * GIB))
-    for number, name in enumerate("ab", start=70):
-        story.core.handle(events.Get(request=number, model=name, holder=0), story.now)
-        found = story.core.handle(events.Predicted(model=name, bytes_by_kind={"cuda": 6 * GIB, "host": GIB}), story.now)
-        start = next(effect for effect in found if isinstance(effect, effects.StartWorker))
-        assert start.devices == (f"gpu{number - 70}",)
+    story = Story(spec("a"), spec("b"), gpus_gib=(8, 8), sizes={"a": 6, "b": 6})
+    for number, name in enumerate("ab"):
+        story.get(name)
+        assert story.devices_of(name) == [f"gpu{number}", "ram"]
 
 
 def test_a_model_that_names_a_device_goes_nowhere_else() -> None:

@@ -1,0 +1,74 @@
+"""What a worker really holds: its peaks are remembered, and a booking that was too small rises.
+
+Nothing is admitted on what it took. One that uses much more than it was booked with is reported,
+and with `hard_limit` ended when it is idle. What was learned is told when the worker ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from .effects import Learn
+from .ledger import RAM
+from .lifecycle import SERVES
+from .needs import Need
+from .records import Worker
+from .world import World
+
+OUTGROWN = 1.25
+"""Using so much more than was booked is reported."""
+RETRY = 1.1
+"""A load that ran out of memory beyond its booking needs at least so much of what it had by then."""
+
+
+def measured(world: World, worker: Worker, by_device: Mapping[str, int]) -> None:
+    """Takes what a worker holds of some devices now."""
+    worker.measured_bytes.update(by_device)
+    serves = any(instance.state in SERVES for instance in worker.instances.values())
+    peak = worker.service_peak if serves else worker.load_peak
+    for name, n in by_device.items():
+        peak[name] = max(n, peak.get(name, 0))
+    held = world.ledger.held(worker.id)
+    grown = {name: n for name, n in by_device.items() if n > held.get(name, 0)}
+    if grown and worker.exited is None:
+        world.ledger.rebook(worker.id, {**held, **grown}, world.now)
+        for name, n in grown.items():
+            report(world, worker, name, n, held.get(name, 0))
+
+
+def report(world: World, worker: Worker, device: str, n: int, booked: int) -> None:
+    """Says that a booking has risen: the first time, and when it is much more than was promised."""
+    promised = worker.promised.get(device, 0)
+    if booked == promised:
+        reason = f"{worker.spec.key} uses more of {device} than was booked"
+        world.note("grew", reason=reason, device=device, bytes=n, booked=booked)
+    if n > OUTGROWN * promised and promised and not worker.outgrown:
+        worker.outgrown = True
+        reason = f"{worker.spec.key} uses {n / promised:.1f} times what it was booked with on {device}"
+        world.note("outgrew", reason=reason, device=device, bytes=n, booked=promised)
+        for instance in worker.instances.values():
+            world.touch(instance.model)
+
+
+def learn(world: World, worker: Worker, *, ran_out: bool = False) -> None:
+    """Tells what a worker needed, for the next of its kind. One that ran out of memory within its
+    booking has taught nothing."""
+    peak = {name: max(worker.load_peak.get(name, 0), n) for name, n in worker.service_peak.items()} or worker.load_peak
+    if ran_out:
+        exceeded = any(n > worker.promised.get(name, 0) for name, n in peak.items())
+        peak = {name: max(int(RETRY * n), worker.promised.get(name, 0)) for name, n in peak.items()} if exceeded else {}
+    if not peak or not worker.way or (not worker.service_peak and not ran_out):
+        return
+    world.emit(
+        Learn(
+            model=worker.spec.key,
+            identity=worker.identity,
+            way=worker.way,
+            peak=as_need(worker, peak),
+            service=as_need(worker, worker.service_peak) if worker.service_peak and not ran_out else None,
+        )
+    )
+
+
+def as_need(worker: Worker, by_device: Mapping[str, int]) -> Need:
+    return Need(ram_bytes=by_device.get(RAM, 0), gpu_bytes=tuple(by_device.get(gpu, 0) for gpu in worker.gpus))

@@ -1,0 +1,135 @@
+"""Parking: a model gives back its device memory and keeps its process, so that it is soon back.
+
+An idle model whose runtime can is parked instead of unloaded, if it holds a GPU and there is RAM for
+what it keeps. The RAM is booked first. What is left on the GPU (a context) is measured, not assumed:
+its booking there shrinks to what a sample begun after shows. After `park_timeout_s` it exits. The
+next request has it load again where it was, through the line like every load.
+"""
+
+from __future__ import annotations
+
+from . import leases, lives, samples
+from .effects import ParkObject, UnparkObject
+from .events import ObjectParked, ParkFailed
+from .ledger import CUDA, RAM, Device
+from .lifecycle import SERVES, State
+from .placement import Placement
+from .records import Instance, Model, Worker
+from .world import World
+
+
+def may_park(world: World, instance: Instance) -> bool:
+    """Whether it can give back device memory and stay."""
+    timeout_s = instance.model.spec.park_timeout_s
+    if not instance.parks or len(instance.worker.instances) > 1 or timeout_s == 0 or not instance.worker.gpus:
+        return False
+    ram = world.ledger.devices.get(RAM)
+    return ram is not None and ram.free_bytes >= moved_bytes(world, instance.worker)
+
+
+def moved_bytes(world: World, worker: Worker) -> int:
+    """What it has on GPUs, and may keep in RAM."""
+    held = world.ledger.held(worker.id)
+    return sum(worker.measured_bytes.get(gpu, held.get(gpu, 0)) for gpu in worker.gpus)
+
+
+def park(world: World, instance: Instance, reason: str) -> None:
+    """Books its RAM, and has it give back its GPUs."""
+    worker = instance.worker
+    held = world.ledger.held(worker.id)
+    worker.service = dict(held)  # what it needs to come back
+    world.ledger.rebook(worker.id, {**held, RAM: held.get(RAM, 0) + moved_bytes(world, worker)}, world.now)
+    instance.leaving = None
+    world.enter(instance, State.PARKING, reason)
+    world.emit(ParkObject(worker=worker.id, model=instance.model.key))
+
+
+def parked(world: World, event: ObjectParked) -> None:
+    """It has given back what it could; how much that is, samples will show."""
+    instance = world.instance(event.worker, event.model)
+    if instance is None or instance.state not in (State.PARKING, *SERVES):
+        return
+    if instance.state in SERVES:  # ordered by an earlier manager, before this one had found the worker
+        instance.leaving = None
+        leases.forget_all(world, instance)
+        world.enter(instance, State.PARKING, "an earlier order")
+    instance.parked_at = world.now
+    world.enter(instance, State.PARKED)
+    watch(world, instance)
+    for name in (*instance.worker.gpus, RAM):
+        samples.ask(world, name)
+
+
+def watch(world: World, instance: Instance) -> None:
+    """It may stay parked for its time."""
+    timeout_s = instance.model.spec.park_timeout_s
+    if timeout_s is not None and instance.parked_at is not None:
+        world.alarms.set(("park", instance.worker.id, instance.model.key), instance.parked_at + timeout_s)
+
+
+def park_failed(world: World, event: ParkFailed) -> None:
+    """Nothing is known of what it holds: it goes."""
+    instance = world.instance(event.worker, event.model)
+    if instance is not None and instance.state is State.PARKING:
+        lives.unload(world, instance, f"it could not be parked: {event.reason}")
+
+
+def too_long(world: World, worker_id: str, key: str) -> None:
+    """It has been parked for its time (an alarm)."""
+    instance = world.instance(worker_id, key)
+    if instance is not None and instance.state is State.PARKED:
+        lives.unload(world, instance, "parked for long enough (park_timeout)")
+
+
+def seen(world: World, device: Device) -> None:
+    """A device was sampled: what parked models hold of it is what is booked for them."""
+    if device.kind != CUDA:
+        return
+    for worker in world.workers.values():
+        since = next((i.parked_at for i in worker.instances.values() if i.state is State.PARKED), None)
+        if since is None or device.sampled < since:
+            continue
+        held = world.ledger.held(worker.id)
+        now_held = worker.measured_bytes.get(device.name, 0)
+        if now_held < held.get(device.name, 0):
+            world.ledger.rebook(worker.id, {**held, device.name: now_held}, device.sampled)
+
+
+def measured(world: World, worker: Worker) -> None:
+    """Its RAM was measured: parked bytes may be fewer than were booked."""
+    if any(instance.state is State.PARKED for instance in worker.instances.values()):
+        held = world.ledger.held(worker.id)
+        kept = worker.measured_bytes.get(RAM, 0)
+        if kept < held.get(RAM, 0):
+            world.ledger.rebook(worker.id, {**held, RAM: kept}, world.now)
+
+
+def way_back(world: World, instance: Instance) -> Placement:
+    """What must be free for it to come back where it was, beside what it holds there."""
+    worker = instance.worker
+    held = world.ledger.held(worker.id)
+    wanted = worker.service or worker.promised
+    return Placement(booking={name: n - held.get(name, 0) for name, n in wanted.items() if n > held.get(name, 0)})
+
+
+def unpark(world: World, instance: Instance, placement: Placement) -> None:
+    """Books what it needs again, and has it load. The booking was decided to fit."""
+    worker, model = instance.worker, instance.model
+    held = world.ledger.held(worker.id)
+    world.ledger.rebook(
+        worker.id, held | {name: n + held.get(name, 0) for name, n in placement.booking.items()}, world.now
+    )
+    instance.parked_at = None
+    instance.load_started = instance.progressed = world.now
+    instance.phase, instance.fraction = "unparking", None
+    model.refused = None
+    world.wanting.pop(model.key, None)
+    world.alarms.clear(("park", worker.id, model.key))
+    world.enter(instance, State.LOADING)
+    lives.watch_load(world, instance)
+    world.emit(UnparkObject(worker=worker.id, model=model.key))
+
+
+def is_parked(model: Model) -> bool:
+    """It waits in its process for the next request."""
+    return model.instance is not None and model.instance.state is State.PARKED

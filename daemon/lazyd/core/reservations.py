@@ -1,0 +1,177 @@
+"""Reservations: memory for programs that lazyd does not run.
+
+One waits in the same line as loads, and room is made for it like for them. It lasts as long as its
+client's connection; the host keeps a list, so that after the death of the manager the next one holds
+each of them for 30 s, in which its client may claim it again. One user's reservations together hold
+at most `max_reserved` of a device's budget.
+"""
+
+from __future__ import annotations
+
+from . import refusals
+from .answers import NoRoom, Reserved, ShuttingDown, Timeout
+from .effects import KeepReservations
+from .events import ReservationReport, Reserve, Unreserve
+from .records import UNPRESENTED_LEASE_S, Reservation
+from .world import World
+
+
+def reserve(world: World, event: Reserve) -> None:
+    """A reservation is asked for, or claimed again."""
+    if world.stopping:
+        world.answer(event.request, ShuttingDown())
+        return
+    known = world.reservations.get(event.resume or "")
+    if known is not None and known.holder == event.holder:
+        known.pid = event.pid
+        world.alarms.clear(("reservation", known.id))
+        hold(world, known, event.request)
+        return
+    wish = Reservation(
+        id=world.new_id(),
+        device=event.device,
+        bytes=event.bytes,
+        holder=event.holder,
+        pid=event.pid,
+        command=event.command,
+        since=world.now,
+        request=event.request,
+        waits=event.wait,
+        deadline=float("inf") if event.deadline is None else event.deadline,
+    )
+    refusal = never(world, wish)
+    if refusal is not None:
+        world.answer(event.request, refusal)
+        return
+    world.wanting[wish.key] = wish
+    if wish.deadline != float("inf"):
+        world.alarms.set(("reserve", wish.key), wish.deadline)
+
+
+def never(world: World, wish: Reservation) -> NoRoom | None:
+    """Why it cannot be had at all."""
+    device = world.ledger.devices.get(wish.device)
+    if device is None or device.lost is not None:
+        return no_room(wish, 0, f"{wish.device} is lost" if device is not None else f"there is no {wish.device} here")
+    if wish.bytes > device.ceiling_bytes:
+        return no_room(wish, device.ceiling_bytes, refusals.explain(world, device, wish.bytes))
+    theirs = [*world.reservations.values(), *(w for w in world.wanting.values() if isinstance(w, Reservation))]
+    held = sum(other.bytes for other in theirs if (other.holder, other.device) == (wish.holder, wish.device))
+    allowed = int(device.budget_bytes * world.settings.max_reserved)
+    if held + wish.bytes > allowed:
+        part = f"{world.settings.max_reserved:.0%}"
+        reason = f"reservations of one user may hold {part} of {wish.device} together (max_reserved)"
+        return no_room(wish, max(0, allowed - held), reason)
+    return None
+
+
+def no_room(wish: Reservation, free: int, reason: str) -> NoRoom:
+    return NoRoom(
+        model=wish.command or "reservation",
+        device=wish.device,
+        needed_bytes=wish.bytes,
+        free_bytes=max(0, free),
+        reason=reason,
+    )
+
+
+def take(world: World, wish: Reservation) -> None:
+    """There is room: it is booked and answered."""
+    world.wanting.pop(wish.key, None)
+    world.alarms.clear(("reserve", wish.key))
+    world.ledger.book(wish.id, {wish.device: wish.bytes})
+    world.reservations[wish.id] = wish
+    assert wish.request is not None
+    hold(world, wish, wish.request)
+    keep(world)
+    reason = f"{refusals.size(wish.bytes)} of {wish.device} for {wish.command or f'pid {wish.pid}'}"
+    world.note("reserved", reason=reason, device=wish.device, bytes=wish.bytes)
+
+
+def hold(world: World, wish: Reservation, request: int) -> None:
+    wish.request = None
+    device = world.ledger.devices.get(wish.device)
+    world.answer(request, Reserved(reservation=wish.id, uuid=device.uuid if device is not None else None))
+
+
+def refuse(world: World, wish: Reservation, refusal: NoRoom) -> None:
+    """It does not wait any longer."""
+    withdraw(world, wish)
+    assert wish.request is not None
+    world.answer(wish.request, refusal)
+
+
+def withdraw(world: World, wish: Reservation) -> None:
+    world.wanting.pop(wish.key, None)
+    world.alarms.clear(("reserve", wish.key))
+
+
+def cancel(world: World, request: int) -> None:
+    """A client that waited for one has gone."""
+    for wish in list(world.wanting.values()):
+        if isinstance(wish, Reservation) and wish.request == request:
+            withdraw(world, wish)
+
+
+def deadline_passed(world: World, key: str) -> None:
+    """It has waited as long as it would (an alarm)."""
+    wish = world.wanting.get(key)
+    if isinstance(wish, Reservation) and wish.request is not None:
+        withdraw(world, wish)
+        device = world.ledger.devices[wish.device]
+        outcome = Timeout(
+            model=wish.command or "reservation",
+            phase="queued",
+            timeout_sec=max(0.0, wish.deadline - wish.since),
+            reason=refusals.explain(world, device, wish.bytes),
+        )
+        world.answer(wish.request, outcome)
+
+
+def unreserve(world: World, event: Unreserve) -> None:
+    """Its connection is closed: the memory is given back. What its program still uses is foreign."""
+    end(world, event.reservation)
+
+
+def end(world: World, reservation: str) -> None:
+    """Gives one back (an alarm, where nobody has claimed it again)."""
+    known = world.reservations.pop(reservation, None)
+    if known is None:
+        return
+    world.alarms.clear(("reservation", known.id))
+    world.ledger.release(known.id, world.now)
+    keep(world)
+    world.note("unreserved", reason=f"{refusals.size(known.bytes)} of {known.device}", device=known.device)
+
+
+def keep(world: World) -> None:
+    """Has the host remember them."""
+    reports = tuple(
+        ReservationReport(
+            id=known.id,
+            device=known.device,
+            bytes=known.bytes,
+            holder=known.holder,
+            pid=known.pid,
+            command=known.command,
+        )
+        for known in world.reservations.values()
+    )
+    world.emit(KeepReservations(reservations=reports))
+
+
+def adopt(world: World, report: ReservationReport) -> None:
+    """One that an earlier manager had granted is held for a while, for its client to claim it again."""
+    if report.id in world.reservations:
+        return
+    world.reservations[report.id] = Reservation(
+        id=report.id,
+        device=report.device,
+        bytes=report.bytes,
+        holder=report.holder,
+        pid=report.pid,
+        command=report.command,
+        since=world.now,
+    )
+    world.ledger.book(report.id, {report.device: report.bytes})
+    world.alarms.set(("reservation", report.id), world.now + UNPRESENTED_LEASE_S)

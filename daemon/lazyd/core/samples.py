@@ -1,0 +1,45 @@
+"""Samples of devices: when a new one is needed, and asked for.
+
+Whoever is admitted to a device, or made room for, is so on a sample that may be built on
+(`Device.is_fresh`). If there is none, one is asked for and the decision waits for it. A driver that
+does not answer admits nothing on its device, and holds up nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from .effects import Sample
+from .ledger import SILENT_S, Device
+from .world import World
+
+
+def ask(world: World, name: str) -> None:
+    """Has a device sampled; once, until the answer comes."""
+    device = world.ledger.devices.get(name)
+    if device is not None and device.asked is None and device.lost is None:
+        device.asked = world.now
+        world.alarms.set(("silent", name), world.now + SILENT_S)
+        world.emit(Sample(device=name))
+
+
+def are_fresh(world: World, names: Iterable[str]) -> bool:
+    """Whether all these devices have been seen of late; those that have not are asked."""
+    stale = [name for name in names if not world.ledger.devices[name].is_fresh(world.now)]
+    for name in stale:
+        ask(world, name)
+    return not stale
+
+
+def answered(world: World, device: Device, begun: float) -> None:
+    """A sample has come."""
+    device.sampled = max(device.sampled, begun)
+    device.asked = None
+    world.alarms.clear(("silent", device.name))
+
+
+def silent(world: World, name: str) -> None:
+    """A driver does not answer (an alarm): those who wait for it may go elsewhere."""
+    world.note(
+        "silent device", reason=f"{name} has not answered for {SILENT_S:g} s; nothing is loaded there", device=name
+    )

@@ -1,0 +1,70 @@
+"""Who stands in the line for room: models that are to be loaded, and reservations.
+
+What the line (`room.py`) needs to know of them differs by kind, and stands here: where they could go,
+what happens when there is room, and when there never will be.
+"""
+
+from __future__ import annotations
+
+from . import lives, parking, refusals, requests, reservations, samples
+from .answers import NoRoom
+from .effects import Predict
+from .ledger import RAM
+from .placement import Placement, Room, shapes
+from .records import Asked, Model, Prediction, Seeker
+from .reports import dry_run_of
+from .world import World
+
+DRY_RUN_BYTES = 192 << 20
+"""A runtime's dry run makes no weights, but has its library and the model's vocabulary in memory."""
+
+
+def is_known(world: World, seeker: Seeker) -> bool:
+    """Whether it is known what it needs. If not, that is asked."""
+    if not isinstance(seeker, Model) or parking.is_parked(seeker):
+        return True
+    if seeker.prediction is None and (RAM not in world.ledger.devices or samples.are_fresh(world, [RAM])):
+        dry_run = world.ledger.fits({RAM: DRY_RUN_BYTES})
+        if dry_run:
+            world.ledger.book(dry_run_of(seeker.key), {RAM: DRY_RUN_BYTES})
+        seeker.prediction = Asked.ASKED
+        world.emit(Predict(model=seeker.key, dry_run=dry_run))
+    return isinstance(seeker.prediction, Prediction)
+
+
+def placements(world: World, seeker: Seeker, room: Room) -> list[list[Placement]]:
+    """Where it could go, in groups of equal preference."""
+    if not isinstance(seeker, Model):
+        booking = {seeker.device: seeker.bytes}
+        return [[Placement(booking=booking, worker=booking)]]
+    if seeker.instance is not None and parking.is_parked(seeker):
+        return [[parking.way_back(world, seeker.instance)]]
+    return shapes(world, seeker, room)
+
+
+def never(world: World, seeker: Seeker, placement: Placement) -> NoRoom | None:
+    """Why a placement can never be had as things stand; None: it may be some time."""
+    if isinstance(seeker, Model):
+        return refusals.never(world, seeker, placement.booking)
+    return None  # whoever reserves is told at once, or waits as long as he likes
+
+
+def take(world: World, seeker: Seeker, placement: Placement) -> None:
+    """There is room for it."""
+    if not isinstance(seeker, Model):
+        reservations.take(world, seeker)
+    elif seeker.instance is not None and parking.is_parked(seeker):
+        parking.unpark(world, seeker.instance, placement)
+    else:
+        lives.begin(world, seeker, placement)
+
+
+def refuse(world: World, seeker: Seeker, refusal: NoRoom) -> None:
+    """Answers all who wait. A resident stays in the line, and the reason is noted once."""
+    if not isinstance(seeker, Model):
+        reservations.refuse(world, seeker, refusal)
+        return
+    requests.answer_all(world, seeker, refusal)
+    if seeker.refused != refusal.reason:
+        seeker.refused = seeker.last_error = refusal.reason
+        world.note("no room", seeker, refusal.reason)
