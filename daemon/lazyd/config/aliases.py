@@ -14,7 +14,7 @@ _HINTS = 20
 
 def check(table: Mapping[str, object], models: Iterable[str], report: Report, whole: bool) -> dict[str, str]:
     """Alias -> the model's name at the end of its chain; `models` are all keys that are configured."""
-    known = _Known(models)
+    known = Known(models)
     targets: dict[str, str] = {}
     for alias, target in table.items():
         try:
@@ -41,7 +41,7 @@ def check(table: Mapping[str, object], models: Iterable[str], report: Report, wh
     return flat
 
 
-class _Known:
+class Known:
     """The models that an alias may name."""
 
     def __init__(self, keys: Iterable[str]) -> None:
@@ -62,7 +62,7 @@ class _Known:
         return {name for name in self.keys | self.names if "*" not in name}
 
 
-def _check_one(alias: str, target: object, known: _Known) -> None:
+def _check_one(alias: str, target: object, known: Known) -> None:
     split_key(alias)
     if "*" in alias:
         raise Wrong(Fault("an alias is no pattern", "write it without *"))

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ..core.spec import Config, ModelSpec, Settings, Tier
 from . import aliases, keys
-from .keys import Key
+from .compounds import GPU
+from .keys import EACH_GPU, Key
 from .names import split_key
 from .problems import KeyPath, Report, Wrong, choose, key_text, nearest, quoted
 from .sources import Sources
@@ -18,7 +18,6 @@ _BUDGET = {key.name: key for key in keys.BUDGET}
 _MODEL = {key.name: key for key in keys.MODEL}
 _DEFAULTS = ("idle_timeout_s", "load_timeout_s")
 """Of `[daemon]`: they are not the daemon's own but every model's."""
-_GPU = re.compile(r"gpu\d+", re.ASCII)
 
 
 def check(sources: Sources, report: Report) -> Config:
@@ -34,19 +33,31 @@ def check(sources: Sources, report: Report) -> Config:
     daemon = _Table(_DAEMON, sources, report).read(("daemon",), _subtable(top, "daemon", report))
     budget = _Table(_BUDGET, sources, report).read(("budget",), _subtable(top, "budget", report))
     defaults = {field: daemon.pop(field) for field in _DEFAULTS if field in daemon}
-    if "ram" in budget:
-        budget["budget"] = {"ram": budget.pop("ram")}
+    devices = {name: budget.pop(name) for name in list(budget) if name == "ram" or GPU.fullmatch(name)}
+    if devices:
+        budget["budget"] = {**Settings().budget, **devices}
     models = {}
     tables = _subtable(top, "models", report)
     for name, table in tables.items():
         spec = _model(name, table, sources, report, defaults, whole)
         if spec is not None:
             models[name] = spec
-    return Config(
-        settings=Settings(**daemon, **budget),
-        models=models,
-        aliases=aliases.check(_subtable(top, "aliases", report), tables, report, whole),
-    )
+    others = aliases.check(_subtable(top, "aliases", report), tables, report, whole)
+    if whole:
+        _check_beside(models, aliases.Known(tables), others, report)
+    return Config(settings=Settings(**daemon, **budget), models=models, aliases=others)
+
+
+def _check_beside(
+    models: Mapping[str, ModelSpec], known: aliases.Known, others: Mapping[str, str], report: Report
+) -> None:
+    """Models that are named by others must be there."""
+    for spec in models.values():
+        for name in spec.beside:
+            if name not in others and not known.has(name):
+                near = nearest(name, known.callable_names() | others.keys())
+                remedy = f"did you mean {near}?" if near else "name a model that is configured"
+                report.wrong(("models", spec.key, "beside"), f"no model {quoted(name)}", remedy)
 
 
 def _subtable(top: Mapping[str, object], name: str, report: Report) -> dict[str, object]:
@@ -128,18 +139,23 @@ class _Table:
         fields: dict[str, Any] = {}
         for name, value in table.items():
             here = (*path, name)
-            key = self._known.get("gpuN" if _GPU.fullmatch(name) else name)
+            key = self._key(name)
             if key is None:
                 self._unknown(here, value)
             elif key.kind is None:
                 self._report.wrong(here, "not built yet", "leave it out")
             else:
                 try:
-                    fields[key.target] = key.kind.read(value, self._sources.base(here))
+                    field = name if key.name == EACH_GPU else key.target
+                    fields[field] = key.kind.read(value, self._sources.base(here))
                 except Wrong as wrong:
                     for fault in wrong.faults:
                         self._report.wrong((*here, *fault.below), fault.what, fault.remedy)
         return fields
+
+    def _key(self, name: str) -> Key | None:
+        """The name of a GPU leads to the row that stands for all of them, whose own name nobody writes."""
+        return None if name == EACH_GPU else self._known.get(EACH_GPU if GPU.fullmatch(name) else name)
 
     def _unknown(self, path: KeyPath, value: object) -> None:
         name = path[-1]
@@ -149,6 +165,8 @@ class _Table:
             remedy = f'a name with a dot is quoted: [models."{path[1]}.{name}"]'
         elif elsewhere := _elsewhere(name, path[0]):
             remedy = f"it belongs to {elsewhere}"
+        elif near == EACH_GPU:
+            remedy = "GPUs are called gpu0, gpu1, …: 'lazyctl status' lists them"
         elif near:
             remedy = f"did you mean {near}?"
         elif path[0] == "models":

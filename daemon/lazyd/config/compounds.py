@@ -7,14 +7,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from .given import described, kind_of, string, table
-from .kinds import NOT_YET, Kind, Plain
+from .kinds import Kind, Plain
 from .problems import Fault, KeyPath, Wrong, choose, quoted
 
 MAX_DEPTH = 32
 """Of tables and arrays inside `options`."""
 MASK = "***"
 
-_GPU = re.compile(r"gpu(0|[1-9]\d{0,2})", re.ASCII)
+GPU = re.compile(r"gpu(0|[1-9]\d{0,2})", re.ASCII)
+"""How a GPU is called, or an instance of a divided one."""
+SET_BY_LAZYD = ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER")
+"""Variables that say which GPUs a process sees: those that its memory is booked on."""
 
 
 @dataclass(frozen=True)
@@ -44,15 +47,15 @@ class Strings:
 
 @dataclass(frozen=True)
 class Device:
-    """Held as a tuple in order of preference; empty: any."""
+    """Held as a tuple; empty: any device. ``gpu`` stands for any GPU."""
 
-    words: str = "auto | ram"
+    words: str = "auto | gpu | ram | gpuN, or a list"
 
     def read(self, value: object, base: str) -> tuple[str, ...]:
         names = Strings().read([value] if isinstance(value, str) else value, base)
-        faults = [fault for name in names if (fault := self._fault(name, alone=len(names) == 1))]
+        faults = [fault for name in dict.fromkeys(names) if (fault := self._fault(name, names))]
         if not names:
-            faults = [Fault("an empty list of devices", 'write "auto" or "ram"')]
+            faults = [Fault("an empty list of devices", 'write "auto", or name one')]
         if faults:
             raise Wrong(*faults)
         return () if names == ("auto",) else names
@@ -60,14 +63,16 @@ class Device:
     def show(self, value: tuple[str, ...]) -> object:
         return list(value) if len(value) > 1 else value[0] if value else "auto"
 
-    def _fault(self, name: str, alone: bool) -> Fault | None:
-        if _GPU.fullmatch(name):
-            return Fault(f"device {quoted(name)} {NOT_YET}", 'built: "auto", "ram"')
-        if name == "ram" or (name == "auto" and alone):
-            return None
-        if name == "auto":
+    def _fault(self, name: str, all_names: tuple[str, ...]) -> Fault | None:
+        if all_names.count(name) > 1:
+            return Fault(f"device {quoted(name)} is named twice", "name it once")
+        if name == "auto" and len(all_names) > 1:
             return Fault('"auto" beside other devices', "write it alone")
-        return Fault(f"device {quoted(name)} is not known", choose(name, ("auto", "ram")))
+        if name == "gpu" and any(GPU.fullmatch(other) for other in all_names):
+            return Fault('"gpu" means any GPU, and one is named beside it', "write one or the other")
+        if name in ("auto", "gpu", "ram") or GPU.fullmatch(name):
+            return None
+        return Fault(f"device {quoted(name)} is not known", choose(name, ("auto", "gpu", "ram", "gpu0")))
 
 
 @dataclass(frozen=True)
@@ -82,6 +87,9 @@ class Environment:
         for name, text in given.items():
             if not name or "=" in name or "\0" in name:
                 faults.append(Fault("not a name of a variable", "a name is not empty and has no =", (name,)))
+            elif name in SET_BY_LAZYD:
+                remedy = 'say where the model may be loaded: device = "gpu0"'
+                faults.append(Fault("lazyd sets this itself, by the model's device", remedy, (name,)))
             elif not isinstance(text, str):
                 faults.append(Fault(f"expected a string, not {kind_of(text)}", "put the value in quotes", (name,)))
             elif "\0" in text:

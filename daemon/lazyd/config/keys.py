@@ -11,6 +11,9 @@ from dataclasses import dataclass
 from . import compounds, kinds
 from .kinds import Kind
 
+EACH_GPU = "gpuN"
+"""The name of the row for keys that have a GPU's name."""
+
 
 @dataclass(frozen=True)
 class Key:
@@ -30,6 +33,11 @@ class Key:
     @property
     def built(self) -> bool:
         return self.kind is not None
+
+    @property
+    def written(self) -> str:
+        """As it stands in a file."""
+        return "gpu0" if self.name == EACH_GPU else self.name
 
     @property
     def target(self) -> str:
@@ -81,11 +89,22 @@ DAEMON = (
 
 BUDGET = (
     Key("ram", "What models may use, of what the cgroup or the machine has.", kinds.SizeOrFraction(), default='"80%"'),
-    Key("gpu_margin", "Left free on every GPU.", default='"512MiB"'),
-    Key("gpuN", "What models may use of one GPU.", example='"20GiB"'),
+    Key("gpu_margin", "Left free on every GPU.", kinds.Size(nothing=True), "gpu_margin_bytes", '"512MiB"'),
+    Key(
+        EACH_GPU,
+        "What models and reservations may use of one GPU, as gpu0 or gpu1. Without it all but the margin.",
+        kinds.SizeOrFraction(),
+        example='"20GiB"',
+    ),
     Key(
         "max_pinned",
         "What pinned and resident models may hold of a device's budget together.",
+        kinds.Fraction(),
+        default='"75%"',
+    ),
+    Key(
+        "max_reserved",
+        "What the reservations of one user may hold of a device's budget together.",
         kinds.Fraction(),
         default='"75%"',
     ),
@@ -140,13 +159,39 @@ MODEL = (
         "load_timeout_s",
         example='"30s"',
     ),
-    Key("device", "Where it may be loaded.", compounds.Device(), default='"auto"'),
+    Key(
+        "device",
+        "Where it may be loaded. auto: a GPU if its runtime can use one and it fits, else ram. gpu: any GPU. "
+        "A list: no other device than these.",
+        compounds.Device(),
+        default='"auto"',
+    ),
     Key(
         "memory",
-        "The most it is expected to need; once it uses more, that is booked. Default: by its file, or 256MiB.",
+        "The most it is expected to need, until it has been measured. Default: by a dry run, by its file, or 256MiB.",
         kinds.Size(),
         "memory_bytes",
         example='"700MiB"',
+    ),
+    Key(
+        "hard_limit",
+        "Once it uses much more than it was booked with it is ended as soon as it is idle.",
+        kinds.Bool(),
+        default="false",
+    ),
+    Key(
+        "beside",
+        "Models that it is used with: the GPU that one of them is on is preferred.",
+        compounds.Strings(),
+        default="[]",
+    ),
+    Key(
+        "park_timeout",
+        "How long it stays parked (its process kept, its device memory given back), if its runtime can park; "
+        "then it is ended.",
+        kinds.Duration(never=True),
+        "park_timeout_s",
+        '"10min"',
     ),
     Key("pin", "Never evict it. Loads nothing by itself.", kinds.Bool(), default="false"),
     Key(

@@ -62,9 +62,12 @@ class Duration:
 @dataclass(frozen=True)
 class Size:
     words: str = "size"
+    nothing: bool = False
+    """``"0B"`` makes sense."""
 
     def read(self, value: object, _base: str) -> int:
-        return _positive(parse_size(string(value, "a size in quotes with its unit", '"700MiB"')))
+        size = parse_size(string(value, "a size in quotes with its unit", '"700MiB"'))
+        return size if self.nothing else _positive(size)
 
     def show(self, value: int) -> object:
         return show_size(value)

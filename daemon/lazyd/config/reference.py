@@ -71,7 +71,7 @@ def _keys(table: Iterable[Key]) -> Iterable[str]:
             yield from _words(f"Not built yet: {key.name} = {value}. {key.meaning}")
         else:
             yield from _words(key.meaning)
-            yield f"#{key.name} = {value}"
+            yield f"#{key.written} = {value}"
         yield ""
 
 

@@ -55,6 +55,9 @@ def test_a_spec_is_shown_in_the_words_of_the_configuration(accepted: Accepted) -
         "load_timeout": "2min",
         "device": "auto",
         "memory": "700MiB",
+        "hard_limit": False,
+        "beside": [],
+        "park_timeout": "10min",
         "pin": False,
         "min_residency": "0s",
         "max_wait": "2s",
@@ -78,7 +81,10 @@ def test_what_is_shown_is_accepted_again(accepted: Accepted) -> None:
         factory = "m:f"
         tier = "transient"
         idle_timeout = "90s"
-        device = "ram"
+        device = ["gpu1", "ram"]
+        hard_limit = true
+        beside = ["s/a"]
+        park_timeout = "never"
         memory = "1.5GiB"
         max_loaded = 3
         idempotent = ["a"]

@@ -115,6 +115,35 @@ def test_auto_is_any_device(accepted: Accepted, device: str) -> None:
     assert accepted(f"{GEMMA}device = {device}").models["gemma"].device == ()
 
 
+@pytest.mark.parametrize(
+    ("device", "held"),
+    [
+        ('"gpu"', ("gpu",)),
+        ('"gpu1"', ("gpu1",)),
+        ('["gpu0", "gpu12"]', ("gpu0", "gpu12")),
+        ('["gpu", "ram"]', ("gpu", "ram")),
+    ],
+)
+def test_devices_are_held_as_they_are_named(accepted: Accepted, device: str, held: tuple[str, ...]) -> None:
+    assert accepted(f"{GEMMA}device = {device}").models["gemma"].device == held
+
+
+def test_the_budget_of_each_device(accepted: Accepted) -> None:
+    text = '[budget]\ngpu0 = "20GiB"\ngpu1 = "50%"\ngpu_margin = "0B"\nmax_reserved = "10%"\n'
+    settings = accepted(text).settings
+    assert settings.budget == {"ram": 0.8, "gpu0": 20 << 30, "gpu1": 0.5}
+    assert (settings.gpu_margin_bytes, settings.max_reserved) == (0, 0.1)
+    assert accepted('[budget]\nram = "1GiB"').settings.budget == {"ram": 1 << 30}
+
+
+def test_models_beside_it_may_be_named_in_every_way(accepted: Accepted) -> None:
+    family = (
+        '[models."s/*"]\nruntime = "python"\nfactory = "m:f"\n[models."v:1"]\nruntime = "python"\nfactory = "m:f"\n'
+    )
+    text = f'{family}[aliases]\nreader = "v:1"\n{GEMMA}beside = ["gemma", "v", "v:1", "s/a", "reader"]'
+    assert accepted(text).models["gemma"].beside == ("gemma", "v", "v:1", "s/a", "reader")
+
+
 def test_a_later_file_overrides_key_by_key(accepted: Accepted, tmp_path: Path) -> None:
     first = GEMMA + 'idle_timeout = "5min"\nidempotent = ["a", "b"]\noptions = {n_ctx = 1, seed = 2}\n'
     second = (

@@ -33,7 +33,7 @@ def test_the_commented_configuration_changes_nothing() -> None:
 
 def test_the_commented_configuration_names_every_key() -> None:
     text = COMMENTED.read_text()
-    missing = [key.name for key in ALL_KEYS if not re.search(rf"^#( Not built yet: )?{key.name} = ", text, re.M)]
+    missing = [key.name for key in ALL_KEYS if not re.search(rf"^#( Not built yet: )?{key.written} = ", text, re.M)]
     assert missing == []
 
 
@@ -43,7 +43,8 @@ def test_every_commented_key_is_accepted_once_uncommented(tmp_path: Path) -> Non
     every = accepted(path)
     assert sorted(every.models) == ["gemma", "strategy/*"]
     assert every.aliases == {"reader": "gemma"}
-    assert every.settings == Settings(), "the values shown are the defaults"
+    one_gpu = Settings(budget={**Settings().budget, "gpu0": 20 << 30})
+    assert every.settings == one_gpu, "but for a GPU's budget, the values shown are the defaults"
 
 
 def test_defaults_of_the_table_are_those_of_the_spec() -> None:
@@ -63,7 +64,7 @@ def test_every_built_key_is_a_field_that_exists() -> None:
     for key in keys.MODEL:
         assert not key.built or key.target in ModelSpec.__struct_fields__, key.name
     for key in keys.DAEMON + keys.BUDGET:
-        places = (*Settings.__struct_fields__, "ram", "idle_timeout_s", "load_timeout_s")
+        places = (*Settings.__struct_fields__, "ram", keys.EACH_GPU, "idle_timeout_s", "load_timeout_s")
         assert not key.built or key.target in places, key.name
 
 
