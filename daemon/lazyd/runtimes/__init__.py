@@ -59,6 +59,23 @@ class LoadedModel(Protocol):
         """Frees what the end of the process would not."""
 
 
+class Parkable(LoadedModel, Protocol):
+    """One that may be able to give back the memory of its device and stay."""
+
+    @property
+    def parks(self) -> bool:
+        """Whether it can; asked when it has been loaded."""
+
+    def park(self) -> None:
+        """Frees the device's memory, before it returns. No call comes until `unpark` has returned.
+
+        If it raises, the model is closed, as nobody knows what it holds.
+        """
+
+    def unpark(self) -> None:
+        """Loads it again. If it raises, that is a failed load; `LoadAborted` may be raised in it, as in a load."""
+
+
 class Runtime(Protocol):
     """Loads one kind of model."""
 

@@ -3,7 +3,9 @@
 The factory, ``module:attribute``, gets the options as keyword arguments; a family's gets the part
 of the name that ``*`` stands for before them. Clients may call every public method of what it
 returns; a generator streams. If the object has a ``warmup()`` it is called before the object
-counts as ready, and ``close()`` before it goes.
+counts as ready, and ``close()`` before it goes. If it has both ``park()`` and ``unpark()`` it can
+give back the memory of its GPU and stay: lazyd calls the one when no call is in flight, and the
+other before the next call. An object that raises in one of them is closed.
 """
 
 from __future__ import annotations
@@ -49,6 +51,16 @@ class Instance:
         cancelled: Cancellation,  # noqa: ARG002 - a generator is stopped between pieces
     ) -> Any:
         return getattr(self._instance, method)(*args, **kwargs)
+
+    @property
+    def parks(self) -> bool:
+        return all(callable(getattr(self._instance, name, None)) for name in ("park", "unpark"))
+
+    def park(self) -> None:
+        self._instance.park()
+
+    def unpark(self) -> None:
+        self._instance.unpark()
 
     def close(self) -> None:
         close = getattr(self._instance, "close", None)

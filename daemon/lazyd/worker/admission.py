@@ -16,6 +16,9 @@ admits calls only under leases that may not be revoked yet (fresh, or held for a
 ones: those under a lease that has a parent and was granted after the drain. It ends, and revokes,
 when no lease is protected any more. ``resume`` undoes either.
 
+**Parking** takes an object that was drained: it stays, without the memory of its device, and
+admits nothing until it is ready again. Only what is ready has leases.
+
 A drain is a plan of one manager. When that manager is lost its drains are undone, and leases that
 nobody presented last `ORPHANED_S` more: the next manager finds models that serve.
 """
@@ -86,11 +89,23 @@ class Admission:
     # What becomes of objects.
 
     def loading(self, model: str, now: float) -> None:
-        self.objects[model] = Object(model, "loading", now)
+        """A load begins, or the way back from being parked."""
+        known = self.objects.setdefault(model, Object(model, "loading", now))
+        known.state, known.since = "loading", now
 
-    def loaded(self, model: str, now: float) -> None:
+    def loaded(self, model: str, now: float, *, parks: bool = False) -> None:
         known = self.objects[model]
-        known.state, known.load_s, known.since = "ready", now - known.since, now
+        known.state, known.load_s, known.since, known.parks = "ready", now - known.since, now, parks
+
+    def parking(self, model: str, now: float) -> list[Action]:
+        """Nothing is admitted any more. `Emptied` follows when no call is in flight, at once if it was drained."""
+        known = self.objects[model]
+        known.state, known.since, known.drain = "parking", now, None
+        return self._perhaps_emptied(known)
+
+    def parked(self, model: str, now: float) -> None:
+        known = self.objects[model]
+        known.state, known.since = "parked", now
 
     def unloading(self, model: str, now: float) -> list[Action]:
         """Nothing is admitted any more. `Emptied` follows when no call is in flight."""
@@ -191,6 +206,7 @@ class Admission:
                     "since": known.since,
                     "loadS": known.load_s,
                     "lastUsed": known.last_used,
+                    "parks": known.parks,
                 }
                 for known in self.objects.values()
                 if known.state != "unloading"
@@ -233,7 +249,7 @@ class Admission:
         return [*self._revoke_all(known), told]
 
     def _perhaps_emptied(self, known: Object) -> list[Action]:
-        if known.state != "unloading" or known.in_flight:
+        if known.state not in ("unloading", "parking") or known.in_flight:
             return []
         return [*self._revoke_all(known), Emptied(known.model)]
 

@@ -49,14 +49,24 @@ class Holdings:
         return bool(self._threads)
 
     def load(self, model: str) -> None:
-        """Loads an object, after it has been unloaded if that is under way."""
+        """Loads an object, or has a parked one come back, after it has been unloaded or parked if that is under way."""
         known = self._house.admission.objects.get(model)
         if known is None:
             self._start(model)
-        elif known.state == "unloading":
+        elif known.state in ("unloading", "parking"):
             self._load_again.add(model)
+        elif known.state == "parked":
+            self._unpark(model)
         elif known.state == "ready":
-            self._house.tell({"is": "ready", "model": model})
+            self._house.tell({"is": "ready", "model": model, "parks": known.parks})
+
+    def park(self, model: str) -> None:
+        """Has an object give back its device memory. The manager has drained it, so nothing is in flight."""
+        known = self._house.admission.objects.get(model)
+        if known is not None and known.state == "ready":
+            self._house.act(self._house.admission.parking(model, time.monotonic()), changed=True)
+        elif known is not None and known.state == "parked":
+            self._house.tell({"is": "parked", "model": model})
 
     def unload(self, model: str, drain_s: float = 0.0) -> None:
         """Frees an object, or ends its load. Calls under way are cancelled after `drain_s`."""
@@ -71,7 +81,7 @@ class Holdings:
         was_loading = known.state == "loading"
         actions = self._house.admission.unloading(model, time.monotonic())
         if was_loading:
-            self.close(model)
+            self._threads[model].close()
             actions = []
         elif drain_s:
             self._house.loop.after(drain_s, lambda: self._house.cancel_calls(model))
@@ -87,20 +97,41 @@ class Holdings:
         """Queues a call that was admitted."""
         self._threads[call.lease.model].submit(call)
 
-    def close(self, model: str) -> None:
-        """Closes an object on which no call is in flight any more, or aborts its load."""
-        self._threads[model].close()
+    def emptied(self, model: str) -> None:
+        """No call is in flight any more on an object that is to be parked or unloaded."""
+        if self._house.admission.objects[model].state == "parking":
+            self._threads[model].park()
+        else:
+            self._threads[model].close()
 
     # What the threads tell.
 
     def progressed(self, model: str, phase: str, fraction: float | None) -> None:
         self._house.tell({"is": "progress", "model": model, "phase": phase, "fraction": fraction})
 
-    def loaded(self, model: str) -> None:
+    def loaded(self, model: str, parks: bool) -> None:
         if self._house.admission.objects[model].state == "loading":
-            self._house.admission.loaded(model, time.monotonic())
-            self._house.tell({"is": "ready", "model": model})
+            self._house.admission.loaded(model, time.monotonic(), parks=parks)
+            self._house.tell({"is": "ready", "model": model, "parks": parks})
             self._house.act([], changed=True)
+
+    def parked(self, model: str) -> None:
+        if self._house.admission.objects[model].state != "parking":
+            return  # it is to be unloaded
+        self._house.admission.parked(model, time.monotonic())
+        if model in self._load_again:
+            self._load_again.discard(model)
+            self._unpark(model)
+        else:
+            self._house.tell({"is": "parked", "model": model})
+            self._house.act([], changed=True)
+
+    def park_failed(self, model: str, reason: str, trace: str) -> None:
+        """Nobody knows what it holds and whether it works, so it goes."""
+        print(trace, end="", file=sys.stderr, flush=True)
+        if self._house.admission.objects[model].state == "parking":
+            self._house.tell({"is": "park_failed", "model": model, "reason": reason})
+            self.unload(model)
 
     def failed(self, model: str, reason: str, trace: str) -> None:
         print(trace, end="", file=sys.stderr, flush=True)
@@ -121,6 +152,11 @@ class Holdings:
         self._house.admission.loading(model, time.monotonic())
         self._house.act([], changed=True)
         thread.start()
+
+    def _unpark(self, model: str) -> None:
+        self._house.admission.loading(model, time.monotonic())
+        self._house.act([], changed=True)
+        self._threads[model].unpark()
 
     def _gone(self, model: str, message: dict[str, Any]) -> None:
         del self._threads[model]

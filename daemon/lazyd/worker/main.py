@@ -146,8 +146,10 @@ class Worker:
         elif what == "resume":
             self.admission.resume(model)
             self._settle(changed=True)
-        elif what == "load" and not self._leaving:
+        elif what in ("load", "unpark") and not self._leaving:
             self.holdings.load(model)
+        elif what == "park":
+            self.holdings.park(model)
         elif what == "unload":
             self.holdings.unload(model)
 
@@ -219,7 +221,7 @@ class Worker:
                 if action.connection is not None:
                     action.connection.drop()
             elif isinstance(action, Emptied):
-                self.holdings.close(action.model)
+                self.holdings.emptied(action.model)
         self._settle(changed=changed)
 
     def _settle(self, *, changed: bool = False) -> None:

@@ -1,4 +1,4 @@
-"""One loaded object and its thread: it loads, runs calls one after the other, and closes.
+"""One loaded object and its thread: it loads, runs calls one after the other, parks and comes back, and closes.
 
 A family's worker has one of these for each member. The I/O loop hears of it through callbacks
 that run in the loop's thread.
@@ -7,13 +7,15 @@ that run in the loop's thread.
 from __future__ import annotations
 
 import ctypes
+import enum
+import functools
 import inspect
 import os
 import queue
 import threading
 import time
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from ..errors import NoSuchMethod
 from ..runtimes import CallCancelled, LoadAborted
@@ -24,14 +26,16 @@ if TYPE_CHECKING:
     from types import ModuleType
     from typing import Protocol
 
-    from ..runtimes import LoadedModel, Progress
+    from ..runtimes import LoadedModel, Parkable, Progress
     from .loop import Loop
 
     class Watcher(Protocol):
         """Is told, in the loop's thread, what becomes of an object."""
 
         def progressed(self, model: str, phase: str, fraction: float | None) -> None: ...
-        def loaded(self, model: str) -> None: ...
+        def loaded(self, model: str, parks: bool) -> None: ...
+        def parked(self, model: str) -> None: ...
+        def park_failed(self, model: str, reason: str, trace: str) -> None: ...
         def failed(self, model: str, reason: str, trace: str) -> None: ...
         def closed(self, model: str) -> None: ...
 
@@ -40,6 +44,14 @@ PROGRESS_PAUSE_S = 0.1
 """Progress is told at most so often."""
 POLITE_ABORT_S = 0.5
 """A load that does not look whether it is still wanted is interrupted after this time."""
+
+
+class _Order(enum.Enum):
+    """What a thread is to do, apart from calls."""
+
+    PARK = "park"
+    UNPARK = "unpark"
+    CLOSE = "close"
 
 
 class ModelThread:
@@ -55,7 +67,7 @@ class ModelThread:
         self._load = load
         self._loop = loop
         self._watcher = watcher
-        self._calls: queue.SimpleQueue[Call | None] = queue.SimpleQueue()
+        self._orders: queue.SimpleQueue[Call | _Order] = queue.SimpleQueue()
         self._unwanted = False
         self._loading = True
         self._told = (0.0, "")
@@ -67,40 +79,78 @@ class ModelThread:
 
     def submit(self, call: Call) -> None:
         """Runs the call after those submitted before."""
-        self._calls.put(call)
+        self._orders.put(call)
+
+    def park(self) -> None:
+        """Has the object give back its device memory: `parked` or `park_failed` follows."""
+        self._orders.put(_Order.PARK)
+
+    def unpark(self) -> None:
+        """Has it load again: `loaded` or `failed` follows, as for a load."""
+        self._told, self._loading = (0.0, ""), True
+        self._orders.put(_Order.UNPARK)
 
     def close(self) -> None:
-        """Closes the object after the calls submitted before; ends its load if that is under way."""
+        """Closes the object after what was ordered before; ends its load, or way back, if that is under way."""
         self._unwanted = True
-        self._calls.put(None)
+        self._orders.put(_Order.CLOSE)
         if self._loading:
             self._loop.after(POLITE_ABORT_S, self._interrupt)
 
     # In the object's own thread.
 
     def _live(self) -> None:
+        failure: BaseException | None = None
+        model: LoadedModel | None = None
         try:
-            try:
-                model = self._load(self._progress)
-            finally:
-                self._end_of_load()
+            model = self._ready(lambda: self._load(self._progress))
+            while (order := self._orders.get()) is not _Order.CLOSE:
+                if order is _Order.PARK:
+                    self._park(model)
+                elif order is _Order.UNPARK:
+                    self._ready(functools.partial(self._unpark, model))
+                elif order.claim():
+                    self._run(model, order)
+                del order  # an idle object keeps no one's arrays
         except LoadAborted:
-            return self._tell(self._watcher.closed, self.key)
+            pass
         except BaseException as error:
-            if self._unwanted:
-                return self._tell(self._watcher.closed, self.key)
-            return self._tell(self._watcher.failed, self.key, one_line(error), traceback_of(error))
+            failure = error
+        if model is not None:
+            self._close(model)
+        if failure is None or self._unwanted:
+            self._tell(self._watcher.closed, self.key)
+        else:
+            self._tell(self._watcher.failed, self.key, one_line(failure), traceback_of(failure))
+
+    def _ready(self, load: Callable[[], LoadedModel]) -> LoadedModel:
+        """Loads, which may be interrupted as long as it lasts, and tells so."""
+        try:
+            model = load()
+        finally:
+            self._end_of_load()
         if not self._unwanted:
-            self._tell(self._watcher.loaded, self.key)
-        while (call := self._calls.get()) is not None:
-            if call.claim():
-                self._run(model, call)
-            del call  # an idle object keeps no one's arrays
+            self._tell(self._watcher.loaded, self.key, bool(getattr(model, "parks", False)))
+        return model
+
+    def _park(self, model: LoadedModel) -> None:
+        try:
+            cast("Parkable", model).park()
+        except BaseException as error:
+            self._tell(self._watcher.park_failed, self.key, one_line(error), traceback_of(error))
+        else:
+            self._tell(self._watcher.parked, self.key)
+
+    def _unpark(self, model: LoadedModel) -> LoadedModel:
+        self._progress("unparking")
+        cast("Parkable", model).unpark()
+        return model
+
+    def _close(self, model: LoadedModel) -> None:
         try:
             model.close()
         except BaseException as error:
             print(f"closing {self.key}: {one_line(error)}", flush=True)
-        return self._tell(self._watcher.closed, self.key)
 
     def _progress(self, phase: str, fraction: float | None = None) -> None:
         if self._unwanted:

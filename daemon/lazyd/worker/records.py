@@ -46,13 +46,16 @@ class Drain:
 
 @dataclass(eq=False)
 class Object:
-    """One loaded or loading model of this worker. `state` is ``loading``, ``ready`` or ``unloading``."""
+    """One model of this worker. `state` is ``loading`` (also on the way back from being parked), ``ready``,
+    ``parking``, ``parked`` or ``unloading``."""
 
     model: str
     state: str
     since: float
     load_s: float | None = None
     last_used: float | None = None
+    parks: bool = False
+    """It can give back its device memory and stay."""
     drain: Drain | None = None
     leases: dict[str, Lease] = field(default_factory=dict)
 
@@ -62,7 +65,9 @@ class Object:
 
     @property
     def shown(self) -> str:
-        """The state as a report tells it."""
+        """The state as a report tells it. What parks serves no more, and a new manager finds it parked."""
+        if self.state == "parking":
+            return "parked"
         return "draining" if self.state == "ready" and self.drain else self.state
 
 
@@ -89,7 +94,7 @@ class Drop:
 
 @dataclass(frozen=True)
 class Emptied:
-    """No call is in flight any more on an object that is to be unloaded."""
+    """No call is in flight any more on an object that is to be unloaded or parked."""
 
     model: str
 
