@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import agreement, leases, lives, parking, reports, reservations
+from . import agreement, cost, leases, lives, parking, reports, reservations
 from .effects import Resume
 from .events import HostFound, LeaseReport, ObjectReport, WorkerReport
 from .lifecycle import SERVES, State
@@ -87,7 +87,7 @@ def adopt_object(
         since=told.since,
         load_started=told.since if loads else told.since - (told.load_s or 0.0),
         progressed=world.now,
-        ready_since=told.since,
+        ready_since=0.0 if loads else told.since,
         load_s=told.load_s or 0.0,
         last_used=told.last_used if told.last_used is not None else told.since,
     )
@@ -96,6 +96,8 @@ def adopt_object(
         world.ledger.book(instance.holder, {lives.slots_of(model.spec.key): 1})
     keep_the_better(world, model, instance)
     model.last_load_s = told.load_s or model.last_load_s
+    if not loads:
+        cost.adopt(instance)
     # What the model had been loaded before this worker, and once more if it is.
     loads_before = int(memo.get("loads", {}).get(model.key, 0))
     model.loads = max(model.loads, loads_before + (0 if loads else 1))

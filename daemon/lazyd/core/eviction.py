@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
+from .cost import QUANTUM_LOADS, cost_of
 from .ledger import SLOTS
 from .lifecycle import State
 from .lives import ENDING
@@ -32,12 +33,14 @@ def units(world: World, *, spared: set[Instance], finish: bool, mapped: Collecti
         for instance in movable:
             places = world.ledger.held(instance.holder)
             if places:
-                yield Unit([instance], places, instance.last_used)
+                yield Unit([instance], places, instance.last_used, cost_of(world, instance))
         if len(movable) == len(inside):
-            memory = world.ledger.freed_by(worker.id, mapped)
+            freed = world.ledger.freed_by(worker.id, mapped)
             for instance in inside:
-                memory |= world.ledger.held(instance.holder)
-            yield Unit(movable, memory, max(i.last_used for i in inside))
+                for name, n in world.ledger.held(instance.holder).items():
+                    freed[name] = freed.get(name, 0) + n
+            cost = sum(cost_of(world, i) for i in inside)
+            yield Unit(movable, freed, max(i.last_used for i in inside), cost)
 
 
 def may_leave(world: World, instance: Instance, *, finish: bool) -> bool:
@@ -58,7 +61,7 @@ def may_leave(world: World, instance: Instance, *, finish: bool) -> bool:
 
 def quantum_until(instance: Instance) -> float:
     """Until when a model that became ready serves before it may be evicted for a rival."""
-    return instance.ready_since + max(instance.model.spec.min_residency_s, 2 * instance.load_s)
+    return instance.ready_since + max(instance.model.spec.min_residency_s, QUANTUM_LOADS * instance.load_s)
 
 
 def leaving_bytes(world: World, device: str) -> int:

@@ -33,6 +33,7 @@ def grant(world: World, instance: Instance, waiter: Waiter, *, cold_start: bool)
     world.leases[lease.id] = lease
     instance.leases[lease.id] = lease
     instance.last_used = now
+    instance.model.heat.used(now)
     instance.served = True
     world.alarms.set(("lease", lease.id), max(lease.hold_until, now + UNPRESENTED_LEASE_S))
     world.emit(
@@ -90,6 +91,8 @@ def busy(world: World, event: LeaseBusy) -> None:
     lease = world.leases.get(event.lease)
     if lease is not None and lease.stage is not LeaseStage.ENDING:
         world.alarms.clear(("lease", lease.id))
+        if lease.stage is LeaseStage.IDLE:  # the first call was counted when the lease was granted
+            lease.instance.model.heat.used(world.now)
         lease.stage = LeaseStage.BUSY
         lease.instance.last_used = world.now
 

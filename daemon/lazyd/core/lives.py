@@ -15,12 +15,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from . import leases, samples
+from . import cost, leases, samples
 from .effects import Drain, LoadObject, Resume, StartWorker, StopWorker, UnloadObject
 from .failure import pause_s
 from .ledger import RAM, SLOTS
 from .lifecycle import State
-from .records import Instance, Leaving, Model, Plan, Reason, Worker
+from .records import Instance, Leaving, Left, Model, Plan, Reason, Worker
 from .world import World
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def begin(world: World, model: Model, placement: Placement) -> Instance:
     world.ledger.book(instance.holder, placement.places)
     worker.instances[model.key] = instance
     model.instance = instance
-    model.refused = None
+    model.refused = model.left = None
     world.wanting.pop(model.key, None)
     world.enter(instance, State.LOADING)
     watch_load(world, instance)
@@ -124,6 +124,7 @@ def ready(world: World, instance: Instance) -> None:
     """The load is done; those who wait are served before anything else can happen to it."""
     model = instance.model
     instance.load_s = world.now - instance.load_started
+    cost.note_load(instance)
     instance.ready_since = instance.last_used = world.now
     model.loads += 1
     model.last_load_s = instance.load_s
@@ -222,6 +223,7 @@ def unload(world: World, instance: Instance, reason: str, grace_s: float = GRACE
     leases.forget_all(world, instance)
     world.alarms.clear(("load", instance.worker.id, instance.model.key))
     world.enter(instance, State.UNLOADING, reason)
+    remember_why(world, instance, reason)
     leave_worker(world, instance, grace_s)
 
 
@@ -261,7 +263,14 @@ def gone(world: World, instance: Instance, state: State, reason: str | None = No
     world.touch(instance.model)
     if instance.state is not State.FAILED:
         world.enter(instance, state, reason)
+        remember_why(world, instance, reason)
         detach(world, instance)
+
+
+def remember_why(world: World, instance: Instance, reason: str | None) -> None:
+    """The model knows why this life ended, unless it has a newer one. An order counts, not its effect."""
+    if reason is not None and instance.model.instance is instance:
+        instance.model.left = Left(reason=reason, at=world.now)
 
 
 def detach(world: World, instance: Instance) -> None:

@@ -44,7 +44,7 @@ def advance(world: World, plan: Plan) -> None:
             if victim.state in (State.DRAINING, State.LOADING, State.PARKED):
                 victim.model.evictions += 1
                 world.note("evicted", victim.model, f"room for {plan.seeker.key}", room_for=plan.seeker.key)
-                lives.unload(world, victim, Reason.ROOM)
+                lives.unload(world, victim, f"room for {plan.seeker.key}")
 
 
 def still_goes(victim: Instance, plan: Plan) -> bool:

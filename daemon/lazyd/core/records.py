@@ -9,6 +9,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass, field
 
+from .heat import Heat
 from .lifecycle import LOADS, State
 from .needs import Forecast, Layers
 from .spec import ModelSpec, Tier
@@ -206,6 +207,8 @@ class Plan:
 
     seeker: Seeker
     booking: dict[str, int]
+    rank: int
+    """Of the placement that it is for: what is preferred to it may still be taken, what is not may not."""
     victims: list[Instance]
     finish: bool
     """Victims may be busy and are waited for: the seeker has waited longer than its `max_wait_s`."""
@@ -242,6 +245,14 @@ class Reservation:
         return self.since
 
 
+@dataclass(frozen=True, slots=True)
+class Left:
+    """How a life ended."""
+
+    reason: str
+    at: float
+
+
 @dataclass(slots=True, eq=False)
 class Model:
     """A model version as somebody asks for it. It outlives its instances."""
@@ -265,12 +276,21 @@ class Model:
     retry_at: float = 0.0
     last_error: str | None = None
     last_load_s: float | None = None
+    loads_s: tuple[float, ...] = ()
+    """How long its last loads took, see `cost`; the way back from being parked is none."""
+    expected_load_s: float | None = None
+    """The median of these."""
+    unpark_s: float | None = None
+    """How long the last way back from being parked took."""
+    heat: Heat = field(default_factory=Heat)
     loads: int = 0
     evictions: int = 0
     refused: str | None = None
     """Why a resident cannot be loaded at present; said once."""
     ran_out: int = 0
     """How many loads in a row have run out of memory."""
+    left: Left | None = None
+    """Why its last life ended, if it has not begun another one."""
 
     @property
     def name(self) -> str:

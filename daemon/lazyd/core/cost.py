@@ -1,0 +1,77 @@
+"""What a model's leaving costs: the time to load it again x the chance that it is wanted soon.
+
+In seconds of waiting, so that models of all kinds and sizes can be compared and added up. The time is
+the median of its last loads: one slow load, from a disk that was busy, say, changes little. *Soon*
+means within `HORIZON_S`, or within the quantum of the model where that is longer: coming back
+takes a load, and then it serves for at least that long, so a model that is wanted again before is one
+that was swapped for nothing.
+"""
+
+from __future__ import annotations
+
+from .lifecycle import LOADS, State
+from .records import Instance, Model
+from .world import World
+
+HORIZON_S = 60.0
+"""What is wanted again within a minute should not have left."""
+
+QUANTUM_LOADS = 2
+"""A model that became ready serves for so many times its load time before it may leave for a rival."""
+
+RECENT = 5
+"""Loads whose median counts."""
+
+DISK_BYTES_PER_S = 500e6
+"""How fast a load is before any was measured: a SATA disk, or reading weights from faster ones and preparing them."""
+START_S = 0.5
+"""A process and its library."""
+
+
+def cost_of(world: World, instance: Instance) -> float:
+    """Seconds that are expected to be lost if it leaves now.
+
+    What is in the middle of a call is wanted for certain. A load that nobody waits for costs what was spent
+    on it. A parked model would need some time in any case; the rest of a whole load is lost.
+    """
+    model = instance.model
+    lost_s = expected_load_s(world, instance)
+    if instance.leases and instance.in_flight:
+        return lost_s
+    if instance.state in LOADS:
+        lost_s = world.now - instance.load_started
+    elif instance.state is State.PARKED and model.unpark_s is not None:
+        lost_s = max(0.0, lost_s - model.unpark_s)
+    return lost_s * chance_of_use(model, world.now)
+
+
+def chance_of_use(model: Model, now: float) -> float:
+    """How likely somebody is to ask for a model soon, from 0 to 1."""
+    quantum_s = max(model.spec.min_residency_s, QUANTUM_LOADS * (model.expected_load_s or 0.0))
+    return model.heat.chance(now, max(HORIZON_S, quantum_s))
+
+
+def expected_load_s(world: World, instance: Instance) -> float:
+    """How long it takes to load again what an instance has: as measured, else by the bytes that it holds."""
+    known_s = instance.model.expected_load_s
+    if known_s is not None:
+        return known_s
+    return START_S + sum(world.ledger.held(instance.worker.id).values()) / DISK_BYTES_PER_S
+
+
+def note_load(instance: Instance) -> None:
+    """A load has ended well, or the way back from being parked."""
+    model = instance.model
+    if instance.ready_since:
+        model.unpark_s = instance.load_s
+    else:
+        model.loads_s = (*model.loads_s[1 - RECENT :], instance.load_s)
+        model.expected_load_s = sorted(model.loads_s)[len(model.loads_s) // 2]
+
+
+def adopt(instance: Instance) -> None:
+    """What an earlier manager had loaded was used once at least, and took its time."""
+    model = instance.model
+    if instance.load_s:
+        model.loads_s, model.expected_load_s = (instance.load_s,), instance.load_s
+    model.heat.used(instance.last_used)
