@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 
 import pytest
+
+from .fake_host import FakeHost
+from .half import Manager
+from .waiting import until as until
 
 
 @pytest.fixture
@@ -18,8 +21,13 @@ def directory() -> Iterator[str]:
     shutil.rmtree(path, ignore_errors=True)
 
 
-async def until(condition: Callable[[], object], within_s: float = 5.0) -> None:
-    """Lets the loop turn until something is so."""
-    async with asyncio.timeout(within_s):
-        while not condition():  # noqa: ASYNC110  # conditions of all kinds, and a deadline
-            await asyncio.sleep(0.001)
+@pytest.fixture
+async def host(directory: str) -> FakeHost:
+    return FakeHost(directory)
+
+
+@pytest.fixture
+async def manager(directory: str) -> AsyncIterator[Manager]:
+    manager = Manager(directory)
+    yield manager
+    await manager.background.stop()

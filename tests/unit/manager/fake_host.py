@@ -10,7 +10,7 @@ from typing import Any
 
 from lazyd import places
 
-from .conftest import until
+from .waiting import until
 
 
 class FakeHost:
@@ -25,6 +25,8 @@ class FakeHost:
         self.channels: dict[str, socket.socket] = {}
         """The workers' ends of their manager channels."""
         self.mute = False
+        self.kept: Any = None
+        """What an earlier manager had it keep."""
         self._loop = asyncio.get_running_loop()
         self._manager: socket.socket | None = None
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -84,7 +86,7 @@ class FakeHost:
         message = json.loads(data)
         self.heard.append(message)
         if message["do"] == "hello" and not self.mute:
-            self.say({"is": "hello", "pid": os.getpid(), "version": "1", "started": self.started})
+            self.say({"is": "hello", "pid": os.getpid(), "version": "1", "started": self.started, "kept": self.kept})
             for report in self.workers:
                 self.say({"is": "worker", "report": report})
             self.say({"is": "all"})

@@ -14,6 +14,7 @@ from lazyd.core.events import (
     LeasePresented,
     LeaseReport,
     ObjectFailed,
+    ObjectParked,
     ObjectReady,
     ObjectReport,
     ObjectUnloaded,
@@ -24,8 +25,8 @@ from lazyd.manager.catching_up import missed
 W = "w"
 
 
-def report(*, state: str | None = "ready", **lease: Any) -> WorkerReport:
-    objects = (ObjectReport(model="m", state=state, since=1.0),) if state else ()
+def report(*, state: str | None = "ready", parks: bool = False, **lease: Any) -> WorkerReport:
+    objects = (ObjectReport(model="m", state=state, since=1.0, parks=parks),) if state else ()
     leases = (LeaseReport(lease="l", token="t", model="m", holder=1, granted=1.0, **lease),) if lease else ()
     return WorkerReport(worker=W, pid=1, started=0.0, endpoint="e", memo={}, objects=objects, leases=leases)
 
@@ -41,6 +42,10 @@ def report(*, state: str | None = "ready", **lease: Any) -> WorkerReport:
             [ObjectFailed(worker=W, model="m", reason="the load ended while no manager was there")],
         ),
         (report(), report(state=None), [ObjectUnloaded(worker=W, model="m")]),
+        (report(state="draining"), report(state="parked"), [ObjectParked(worker=W, model="m")]),
+        (report(state="parked"), report(state="parked"), []),
+        (report(state="parked"), report(parks=True), [ObjectReady(worker=W, model="m", parks=True)]),
+        (report(state="parked"), report(state=None), [ObjectUnloaded(worker=W, model="m")]),
         (report(presented=True), report(), [LeaseClosed(worker=W, lease="l")]),
         (report(presented=False), report(presented=True), [LeasePresented(worker=W, lease="l")]),
         (

@@ -297,6 +297,64 @@ def test_unloading_an_idle_model_is_immediate(desk: Desk) -> None:
     assert desk.rules.report()["objects"] == []
 
 
+# Parking.
+
+
+def test_parking_a_drained_model_is_immediate_and_it_admits_nothing(desk: Desk) -> None:
+    lease = desk.lease("a", called=True)
+    desk.drain()
+    assert desk.rules.parking(MODEL, desk.now) == [Emptied(MODEL)]
+    assert desk.rules.report()["objects"][0]["state"] == "parked"
+    desk.rules.parked(MODEL, desk.now)
+    assert not desk.call(lease)
+    desk.lease("b", connected=False)
+    assert desk.rules.leases == {}
+
+
+def test_a_call_that_is_in_flight_ends_before_its_model_parks(desk: Desk) -> None:
+    lease = desk.lease("a")
+    desk.call(lease)
+    assert desk.rules.parking(MODEL, desk.now) == []
+    assert not desk.call(lease)
+    assert desk.rules.end(lease, desk.now, ok=True)[1:] == [Revoke("c-a"), Emptied(MODEL)]
+
+
+def test_a_parked_model_is_neither_drained_nor_resumed(desk: Desk) -> None:
+    desk.rules.parking(MODEL, desk.now)
+    desk.rules.parked(MODEL, desk.now)
+    assert desk.drain() == []
+    desk.rules.resume(MODEL)
+    desk.lease("a", connected=False)
+    assert desk.rules.leases == {}
+    assert desk.rules.next_deadline() is None
+
+
+def test_a_model_on_its_way_back_loads_and_is_then_as_before(desk: Desk) -> None:
+    desk.call(lease := desk.lease("a"))
+    desk.rules.end(lease, desk.now, ok=True)
+    desk.rules.loaded(MODEL, desk.now, parks=True)
+    desk.rules.parking(MODEL, desk.now)
+    desk.now += 100
+    desk.rules.parked(MODEL, desk.now)
+    assert desk.rules.report()["objects"][0]["since"] == desk.now
+    desk.now += 100
+    desk.rules.loading(MODEL, desk.now)
+    told = {"model": MODEL, "state": "loading", "since": desk.now, "loadS": 0.0, "lastUsed": 100.0, "parks": True}
+    assert desk.rules.report()["objects"] == [told]
+    desk.now += 2
+    desk.rules.loaded(MODEL, desk.now, parks=True)
+    told = {"model": MODEL, "state": "ready", "since": desk.now, "loadS": 2.0, "lastUsed": 100.0, "parks": True}
+    assert desk.rules.report()["objects"] == [told]
+    assert desk.call(desk.lease("b"))
+
+
+def test_a_lost_manager_leaves_what_is_parked_as_it_is(desk: Desk) -> None:
+    desk.rules.parking(MODEL, desk.now)
+    desk.rules.parked(MODEL, desk.now)
+    desk.rules.manager_lost(desk.now)
+    assert desk.rules.report()["objects"][0]["state"] == "parked"
+
+
 def test_members_of_a_family_drain_apart(desk: Desk) -> None:
     desk.rules.loading("other", desk.now)
     desk.rules.loaded("other", desk.now)

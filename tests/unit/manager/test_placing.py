@@ -1,0 +1,45 @@
+"""Where a worker loads, as its runtime and the driver are told."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lazyd.manager.placing import environment, placement
+
+UUIDS = {"gpu0": "GPU-a", "gpu1": "GPU-b", "gpu2": "MIG-c"}
+
+
+@pytest.mark.parametrize(
+    ("devices", "layers", "told"),
+    [
+        (("ram",), {}, {"on": "ram"}),
+        (("gpu1",), {}, {"on": "gpu"}),
+        (("gpu1", "ram"), {}, {"on": "gpu"}),
+        (("gpu1", "gpu0"), {"gpu0": 12, "gpu1": 20}, {"on": "gpu", "layers": [20, 12]}),
+        (("gpu0", "ram"), {"gpu0": 20, "ram": 13}, {"on": "gpu", "layers": [20], "of": 33}),
+        (("gpu0", "gpu1", "ram"), {"gpu0": 20, "gpu1": 12, "ram": 1}, {"on": "gpu", "layers": [20, 12], "of": 33}),
+    ],
+)
+def test_a_runtime_is_told_where_and_how_divided(
+    devices: tuple[str, ...], layers: dict[str, int], told: dict[str, Any]
+) -> None:
+    assert placement(devices, layers) == told
+
+
+@pytest.mark.parametrize(
+    ("devices", "visible"),
+    [(("ram",), ""), (("gpu1",), "GPU-b"), (("gpu1", "gpu0", "ram"), "GPU-b,GPU-a"), (("gpu2",), "MIG-c")],
+)
+def test_a_worker_is_shown_its_gpus_alone_in_their_order(devices: tuple[str, ...], visible: str) -> None:
+    assert environment(devices, UUIDS.get) == {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": visible}
+
+
+def test_on_a_machine_without_a_gpu_nothing_is_set() -> None:
+    assert environment(("ram",), lambda _: None) == {}
+
+
+def test_a_gpu_whose_name_is_not_known_is_none_that_a_worker_can_be_kept_to() -> None:
+    with pytest.raises(LookupError, match="the driver does not say what gpu3 is called"):
+        environment(("gpu0", "gpu3"), UUIDS.get)
