@@ -129,10 +129,13 @@ class Problem:
                     taken, missing = [*others, index], left
             elif best is None or weight < best_weight:
                 needed = self.prune([*others, index], left)
-                needed_weight = sum([self.weights[i] for i in needed])
+                needed_weight = self.weight(needed)
                 if best is None or needed_weight < best_weight:
                     best, best_weight = needed, needed_weight
         return best
+
+    def weight(self, chosen: Iterable[int]) -> int:
+        return sum([self.weights[index] for index in chosen])
 
     def left_by(self, chosen: Iterable[int]) -> Amounts:
         """What is missing when these have left."""
@@ -152,7 +155,7 @@ class Problem:
 
     def search(self, found: list[int], steps: int) -> list[int]:
         """The best set, or the best of those seen in so many steps; `found` is one that is enough."""
-        best, best_weight = found, sum([self.weights[i] for i in found])
+        best, best_weight = found, self.weight(found)
         count = len(self.weights)
         # Depth first. Each node stands before one more unit; with that unit comes before without it.
         nodes: list[tuple[int, Amounts, int, tuple[int, ...]]] = [(0, self.missing, 0, ())]
@@ -170,7 +173,8 @@ class Problem:
             if max(left) > 0:
                 nodes.append((index + 1, left, weight, (*chosen, index)))
             elif weight < best_weight:
-                best, best_weight = [*chosen, index], weight
+                best = self.prune([*chosen, index], left)
+                best_weight = self.weight(best)
         return best
 
     def bound(self, index: int, missing: Amounts) -> int:
