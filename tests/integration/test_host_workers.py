@@ -217,6 +217,21 @@ def test_zombies_of_daemons_that_a_worker_adopted_are_buried(manager: Manager) -
     wait_until(is_buried, "the end of the zombie")
 
 
+# The environment.
+
+
+def test_workers_that_are_shown_other_gpus_are_no_forks_of_one_zygote(manager: Manager) -> None:
+    """The variable must be there before the library is imported."""
+    shown = {"a": "GPU-a", "b": "GPU-b,GPU-a", "none": ""}
+    for name, visible in shown.items():
+        manager.load(name, python_spec("things:make", env={"CUDA_VISIBLE_DEVICES": visible}))
+    for name, visible in shown.items():
+        client = manager.connect(name, MODEL, name)
+        assert client.call("environment", "CUDA_VISIBLE_DEVICES") == visible
+        at_start = Path(f"/proc/{client.call('who')['pid']}/environ").read_bytes().split(b"\0")
+        assert f"CUDA_VISIBLE_DEVICES={visible}".encode() in at_start
+
+
 # What went wrong is told.
 
 

@@ -12,11 +12,11 @@ from typing import Any
 
 from lazyd.core.needs import RAM
 
-FIRST_GPU = "gpu0"
-"""There is one, or the machine has no GPU at all."""
-
 Uuids = Callable[[str], str | None]
-"""The UUID of a device; None for RAM, and for what is not there."""
+"""The UUID of a device; None for RAM, and for what is not there or has never answered."""
+
+_FIRST = tuple(f"gpu{number}" for number in range(8))
+"""If none of these has ever answered there is no GPU."""
 
 
 def placement(devices: Sequence[str], layers: Mapping[str, int]) -> dict[str, Any]:
@@ -38,9 +38,14 @@ def environment(devices: Sequence[str], uuids: Uuids) -> dict[str, str]:
         LookupError: the UUID of a GPU is not known, with a line that says so.
     """
     gpus = [device for device in devices if device != RAM]
-    if not gpus and uuids(FIRST_GPU) is None:
+    if not gpus and first_gpu(uuids) is None:
         return {}
     return {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": ",".join(_uuid(gpu, uuids) for gpu in gpus)}
+
+
+def first_gpu(uuids: Uuids, among: Sequence[str] = _FIRST) -> str | None:
+    """The first GPU that has answered; None on a machine without one."""
+    return next((gpu for gpu in among if uuids(gpu) is not None), None)
 
 
 def _uuid(gpu: str, uuids: Uuids) -> str:

@@ -40,6 +40,10 @@ def test_on_a_machine_without_a_gpu_nothing_is_set() -> None:
     assert environment(("ram",), lambda _: None) == {}
 
 
+def test_where_the_first_gpu_does_not_answer_a_worker_in_ram_is_shown_none_all_the_same() -> None:
+    assert environment(("ram",), {"gpu1": "GPU-b"}.get)["CUDA_VISIBLE_DEVICES"] == ""
+
+
 def test_a_gpu_whose_name_is_not_known_is_none_that_a_worker_can_be_kept_to() -> None:
     with pytest.raises(LookupError, match="the driver does not say what gpu3 is called"):
         environment(("gpu0", "gpu3"), UUIDS.get)
