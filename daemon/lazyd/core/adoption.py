@@ -89,6 +89,7 @@ def adopt_object(
         progressed=world.now,
         ready_since=0.0 if loads else told.since,
         load_s=told.load_s or 0.0,
+        parks=told.parks,
         last_used=told.last_used if told.last_used is not None else told.since,
     )
     worker.instances[told.model] = instance

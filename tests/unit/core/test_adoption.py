@@ -32,6 +32,14 @@ def test_a_hot_model_stays_hot_and_booked() -> None:
     assert story.count(effects.StartWorker) == 0
 
 
+def test_a_model_that_can_park_is_known_to_by_the_next_manager() -> None:
+    story = Story(spec("gemma"), host=False)
+    story.tell(events.HostFound(workers=(found("gemma", objects=(ready("gemma", parks=True),)),)))
+    instance = story.core.world.models["gemma"].instance
+    assert instance is not None
+    assert instance.parks
+
+
 def test_the_count_of_loads_goes_on() -> None:
     before = Story(spec("gemma"))
     before.hot("gemma")
