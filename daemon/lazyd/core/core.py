@@ -27,7 +27,6 @@ from . import (
     reports,
     requests,
     reservations,
-    samples,
     shortage,
     unloads,
 )
@@ -120,7 +119,7 @@ ALARMS: dict[str, Callable[..., None]] = {
     "retry": touch,
     "release": release.overdue,
     "park": parking.too_long,
-    "silent": samples.silent,
+    "silent": nothing,
     "reserve": reservations.deadline_passed,
     "reservation": reservations.end,
     "room": nothing,

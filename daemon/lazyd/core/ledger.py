@@ -22,8 +22,8 @@ RAM = "ram"
 
 FRESH_S = 1.0
 """A sample older than this says nothing about strangers any more."""
-SILENT_S = 2.0
-"""A driver that was asked for a sample, and has not answered for so long, is left alone."""
+SILENT_S = 0.5
+"""A driver that was asked for a sample, and has not answered for so long, is not waited for."""
 
 Booking = Mapping[str, int]
 """Bytes (or places) by device."""

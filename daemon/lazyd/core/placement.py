@@ -41,6 +41,13 @@ class Placement:
     layers: dict[str, int] = field(default_factory=dict)
 
     @property
+    def rank(self) -> int:
+        """How far down in the order of preference it stands; the same for all of a group."""
+        if self.way == RAM:
+            return 3
+        return 2 if "/" in self.way else 1 if "+" in self.way else 0
+
+    @property
     def devices(self) -> tuple[str, ...]:
         """GPUs first, in order."""
         return tuple(self.worker)

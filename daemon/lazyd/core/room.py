@@ -82,8 +82,12 @@ def consider(world: World, seeker: Seeker, line: Line) -> None:
     if not groups:
         seekers.refuse(world, seeker, refusal)
         return
-    answering = [group for group in groups if not any(is_silent(world, placement) for placement in group)]
+    answering = [[placement for placement in group if not is_silent(world, placement)] for group in groups]
+    answering = [group for group in answering if group]
     for group in answering:
+        plan = world.plans.get(seeker.key)
+        if plan is not None and group[0].rank > plan.rank:
+            break
         if settles(world, seeker, group, line):
             return
     if seeker.key in world.plans:
@@ -165,7 +169,8 @@ def plans_for(world: World, seeker: Seeker, group: list[Placement], line: Line, 
             cost = sum(unit.cost for unit in chosen)
             victims = list(dict.fromkeys(instance for unit in chosen for instance in unit.instances))
             if best is None or cost < best[0]:
-                best = cost, Plan(seeker=seeker, booking=booking, victims=victims, finish=finish)
+                plan = Plan(seeker=seeker, booking=booking, rank=placement.rank, victims=victims, finish=finish)
+                best = cost, plan
     if best is not None:
         plans.carry_out(world, best[1])
     return best is not None

@@ -63,7 +63,7 @@ def let_stay(world: World, model: Model) -> None:
     going = instance.leaving if instance is not None else None
     if instance is None or going is None:
         return
-    if (going.reason in YIELDS and model.kept) or (going.reason in MUST and must_leave(world, model) is None):
+    if (going.reason in SPARES_KEPT and model.kept) or (going.reason in MUST and must_leave(world, model) is None):
         lives.resume(world, instance)
 
 
@@ -73,6 +73,10 @@ PARKS = frozenset({State.PARKING, State.PARKED})
 
 YIELDS = frozenset({Reason.IDLE, Reason.CROWDED, Reason.PRESSURE, Reason.OUTGROWN})
 """Who leaves for these is rescued by the next request."""
+
+
+SPARES_KEPT = YIELDS - {Reason.OUTGROWN}
+"""What is kept does not leave for these."""
 
 
 def let_go(world: World, model: Model) -> None:

@@ -2,7 +2,7 @@
 
 Whoever is admitted to a device, or made room for, is so on a sample that may be built on
 (`Device.is_fresh`). If there is none, one is asked for and the decision waits for it. A driver that
-does not answer admits nothing on its device, and holds up nothing else.
+does not answer admits nothing on its device, and holds up nothing else: who could go elsewhere does.
 """
 
 from __future__ import annotations
@@ -36,10 +36,3 @@ def answered(world: World, device: Device, begun: float) -> None:
     device.sampled = max(device.sampled, begun)
     device.asked = None
     world.alarms.clear(("silent", device.name))
-
-
-def silent(world: World, name: str) -> None:
-    """A driver does not answer (an alarm): those who wait for it may go elsewhere."""
-    world.note(
-        "silent device", reason=f"{name} has not answered for {SILENT_S:g} s; nothing is loaded there", device=name
-    )

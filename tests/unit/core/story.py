@@ -103,7 +103,7 @@ class Story:
             for holder, booked in world.ledger.bookings.items()
             if name in booked and holder in world.workers and world.workers[holder].exited is None
         }
-        stuck = sum(n for (_, device), n in self.sticky.items() if device == name)
+        stuck = sum(n for (holder, device), n in self.sticky.items() if device == name and holder not in held)
         seen = {
             "name": name,
             "kind": "host" if name == "ram" else "cuda",

@@ -1,6 +1,6 @@
 """A device that holds more than it may: idle models leave, the busy and the kept stay."""
 
-from lazyd.core import effects, events
+from lazyd.core import effects
 from lazyd.core.lifecycle import State
 from lazyd.core.spec import GIB, Settings
 

@@ -1,0 +1,42 @@
+"""Sizes, times and lists as people read them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+UNITS = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
+
+
+def size(n: int) -> str:
+    """Bytes."""
+    for unit, name in UNITS:
+        if abs(n) >= unit:
+            return f"{n / unit:.1f} {name}"
+    return f"{n} bytes"
+
+
+def amounts(by_device: dict[str, int]) -> str:
+    """``3.0 GiB of gpu0 and 0.3 GiB of ram``."""
+    return listed([f"{size(n)} of {name}" for name, n in by_device.items() if n])
+
+
+def duration(seconds: float) -> str:
+    """Seconds, as precise as it matters."""
+    seconds = max(0.0, seconds)
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    if seconds < 7200:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.0f} h"
+
+
+def listed(parts: Sequence[str]) -> str:
+    """``a, b and c``."""
+    return " and ".join(filter(None, (", ".join(parts[:-1]), *parts[-1:])))
+
+
+def counted(n: int, thing: str) -> str:
+    """``1 call``, ``3 calls``."""
+    return f"{n} {thing}" if n == 1 else f"{n} {thing}s"

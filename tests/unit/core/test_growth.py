@@ -1,0 +1,98 @@
+"""What a worker really holds: bookings rise with it, and what was learned is told."""
+
+from lazyd.core import effects, events
+from lazyd.core.lifecycle import State
+from lazyd.core.needs import Forecast, Need
+from lazyd.core.spec import GIB, Settings
+
+from .story import RESIDENT, Story, spec
+
+
+def measure(story: Story, model: str, gib: float) -> None:
+    story.tell(events.WorkerMeasured(worker=story.worker(model), bytes_by_device={"ram": int(gib * GIB)}))
+
+
+def notes(story: Story) -> list[str]:
+    return [effect.kind for effect in story.effects if isinstance(effect, effects.Note)]
+
+
+def test_growth_beyond_a_booking_is_booked_and_said() -> None:
+    story = Story(spec("a"), sizes={"a": 4})
+    story.hot("a")
+    measure(story, "a", 4.5)
+    assert story.free_gib == 5.5
+    assert notes(story).count("grew") == 1
+    assert "outgrew" not in notes(story)
+
+
+def test_much_more_than_was_booked_is_reported_once() -> None:
+    story = Story(spec("a"), sizes={"a": 4})
+    story.hot("a")
+    measure(story, "a", 5.5)
+    measure(story, "a", 6.5)
+    assert notes(story).count("outgrew") == 1
+    assert story.state("a") is State.READY
+
+
+def test_with_a_hard_limit_it_is_ended_when_it_is_idle() -> None:
+    story = Story(spec("a", hard_limit=True), sizes={"a": 4})
+    request = story.get("a")
+    story.ready("a")
+    story.call(request)
+    measure(story, "a", 5.5)
+    assert story.state("a") is State.READY
+    story.end_call(request)
+    assert story.state("a") is State.DRAINING
+
+
+def test_a_resident_with_a_hard_limit_is_restarted() -> None:
+    story = Story(spec("a", hard_limit=True, tier=RESIDENT), sizes={"a": 6})
+    story.ready("a")
+    measure(story, "a", 8)
+    story.answer_drain("a")
+    story.exit("a", status=0)
+    assert story.state("a") is State.LOADING
+
+
+def test_a_learned_service_peak_is_booked_from_readiness_on() -> None:
+    known = Forecast(peak=Need(ram_bytes=6 * GIB), service=Need(ram_bytes=2 * GIB), source="learned")
+    story = Story(spec("a"), predictions={"a": events.Predicted(model="a", ways={"ram": known})})
+    request = story.get("a")
+    assert story.free_gib == 4
+    story.ready("a")
+    assert story.granted(request)
+    assert story.free_gib == 8
+
+
+def test_what_a_worker_needed_is_told_when_it_ends() -> None:
+    story = Story(spec("a"), sizes={"a": 4})
+    story.get("a")
+    measure(story, "a", 3)
+    story.ready("a")
+    measure(story, "a", 2)
+    story.exit("a", status=0)
+    learned = next(effect for effect in story.effects if isinstance(effect, effects.Learn))
+    assert (learned.way, learned.peak, learned.service) == (
+        "ram",
+        Need(ram_bytes=3 * GIB),
+        Need(ram_bytes=2 * GIB),
+    )
+
+
+def test_a_worker_that_never_served_has_taught_nothing() -> None:
+    story = Story(spec("a"), sizes={"a": 4})
+    story.get("a")
+    measure(story, "a", 1)
+    story.exit("a", status=1)
+    assert story.count(effects.Learn) == 0
+
+
+def test_gpu_peaks_come_with_samples() -> None:
+    story = Story(spec("a"), gpus_gib=(10,), sizes={"a": 4}, settings=Settings(budget={}, gpu_margin_bytes=0))
+    story.hot("a")
+    story.holds[story.worker("a"), "gpu0"] = 5 * GIB
+    story.sample("gpu0")
+    assert story.free("gpu0") == 5
+    story.exit("a", status=0)
+    learned = next(effect for effect in story.effects if isinstance(effect, effects.Learn))
+    assert learned.peak.gpu_bytes == (5 * GIB,)

@@ -1,0 +1,146 @@
+"""Parking: device memory is given back, the process stays."""
+
+import pytest
+
+from lazyd.core import effects, events
+from lazyd.core.lifecycle import State
+from lazyd.core.spec import GIB, MIB, Settings
+
+from .story import Story, spec
+
+NO_MARGIN = Settings(budget={}, gpu_margin_bytes=0)
+
+
+def parked(**fields: float) -> Story:
+    """A model of 6 GiB that has parked, and left 300 MiB on its GPU."""
+    story = idle(**fields)
+    story.answer_drain("a")
+    worker = story.worker("a")
+    assert story.state("a") is State.PARKING
+    story.wait(0.5)
+    story.holds[worker, "gpu0"] = 300 * MIB
+    story.tell(events.ObjectParked(worker=worker, model="a"))
+    return story
+
+
+def idle(ram_gib: float = 10, **fields: float) -> Story:
+    """A model that can park, idle for long enough."""
+    model = spec("a", device=("gpu0",), idle_timeout_s=30, **fields)
+    rival = spec("b", device=("gpu0",))
+    story = Story(model, rival, gpus_gib=(10,), ram_gib=ram_gib, sizes={"a": 6, "b": 8}, settings=NO_MARGIN)
+    request = story.get("a")
+    story.wait(1)
+    story.tell(events.ObjectReady(worker=story.worker("a"), model="a", parks=True))
+    story.end_call(story.call(request))
+    story.close(request)
+    story.wait(31)
+    return story
+
+
+def test_an_idle_model_parks_with_its_ram_booked_first() -> None:
+    story = idle()
+    story.answer_drain("a")
+    assert story.count(effects.ParkObject) == 1
+    assert story.core.world.ledger.held(story.worker("a"))["ram"] == int(6.6 * GIB)
+
+
+def test_what_it_leaves_on_the_gpu_is_measured() -> None:
+    story = parked()
+    assert story.state("a") is State.PARKED
+    assert story.core.world.ledger.held(story.worker("a"))["gpu0"] == 300 * MIB
+
+
+def test_parked_bytes_in_ram_are_measured() -> None:
+    story = parked()
+    story.tell(events.WorkerMeasured(worker=story.worker("a"), bytes_by_device={"ram": 2 * GIB}))
+    assert story.core.world.ledger.held(story.worker("a"))["ram"] == 2 * GIB
+
+
+def test_without_ram_for_it_a_model_unloads() -> None:
+    story = idle(ram_gib=4)
+    story.answer_drain("a")
+    assert story.state("a") is State.UNLOADING
+
+
+def test_the_next_request_books_what_is_missing_and_unparks() -> None:
+    story = parked()
+    request = story.get("a")
+    assert story.count(effects.UnparkObject) == 1
+    assert story.state("a") is State.LOADING
+    assert story.core.world.ledger.held(story.worker("a"))["gpu0"] == 6 * GIB
+    story.tell(events.ObjectReady(worker=story.worker("a"), model="a", parks=True))
+    assert story.granted(request)
+    assert story.count(effects.StartWorker) == 1
+
+
+def test_a_parked_model_leaves_for_another() -> None:
+    story = parked()
+    story.hot("b")
+    assert story.free("gpu0") * GIB == 10 * GIB - 8 * GIB - 300 * MIB
+    story.wait(60)
+    request = story.get("a", timeout=60)
+    assert request not in story.answers
+    assert story.state("b") is State.DRAINING
+
+
+def test_a_parked_model_exits_after_its_time() -> None:
+    story = parked(park_timeout_s=60)
+    story.wait(61)
+    assert story.state("a") is State.UNLOADING
+
+
+def test_parking_that_fails_ends_the_model() -> None:
+    story = idle()
+    story.answer_drain("a")
+    story.tell(events.ParkFailed(worker=story.worker("a"), model="a", reason="boom"))
+    assert story.state("a") is State.UNLOADING
+
+
+def test_a_request_that_comes_during_parking_is_served_after() -> None:
+    story = idle()
+    story.answer_drain("a")
+    request = story.get("a")
+    assert story.state("a") is State.PARKING
+    story.tell(events.ObjectParked(worker=story.worker("a"), model="a"))
+    assert story.state("a") is State.LOADING
+    story.tell(events.ObjectReady(worker=story.worker("a"), model="a", parks=True))
+    assert story.granted(request)
+
+
+def test_a_parked_model_is_unloaded_by_name() -> None:
+    story = parked()
+    request = story.unload("a")
+    story.exit("a", status=0)
+    assert request in story.answers
+    assert story.free("gpu0") == 10
+
+
+@pytest.mark.parametrize("state", [State.PARKING, State.PARKED])
+def test_a_worker_that_dies_while_parked_leaves_its_model_cold(state: State) -> None:
+    story = parked() if state is State.PARKED else idle()
+    if state is State.PARKING:
+        story.answer_drain("a")
+    story.exit("a", signal=9)
+    assert story.state("a") is State.COLD
+    assert story.free("gpu0") == 10
+
+
+def test_a_parked_model_is_adopted_as_it_is() -> None:
+    first = parked()
+    start = next(e for e in first.effects if isinstance(e, effects.StartWorker))
+    report = events.WorkerReport(
+        worker=start.worker,
+        pid=7,
+        started=first.now,
+        endpoint="/run/x",
+        memo=start.memo,
+        objects=(events.ObjectReport(model="a", state="parked", since=first.now),),
+    )
+    story = Story(spec("a", device=("gpu0",)), gpus_gib=(10,), settings=NO_MARGIN, host=False)
+    story.now = first.now
+    story.holds[start.worker, "gpu0"] = 300 * MIB
+    story.tell(events.HostFound(workers=(report,)))
+    assert story.state("a") is State.PARKED
+    story.wait(1)
+    story.sample("gpu0")
+    assert story.core.world.ledger.held(start.worker)["gpu0"] == 300 * MIB

@@ -1,0 +1,158 @@
+"""Reservations: memory for programs that lazyd does not run."""
+
+from typing import Any
+
+from lazyd.core import answers, effects, events
+from lazyd.core.lifecycle import State
+from lazyd.core.spec import GIB, Settings
+
+from .story import Story, spec
+
+NO_MARGIN = Settings(budget={}, gpu_margin_bytes=0, max_reserved=1.0)
+
+
+def with_gpu(*names: str, settings: Settings = NO_MARGIN, **sizes: float) -> Story:
+    return Story(*(spec(name, device=("gpu0",)) for name in names), gpus_gib=(10,), sizes=sizes, settings=settings)
+
+
+def reserve(story: Story, gib: float, **fields: Any) -> int:
+    request = next(story.requests)
+    given = {"device": "gpu0", "holder": 1000, "pid": 4711, "command": "train.py", **fields}
+    story.tell(events.Reserve(request=request, bytes=int(gib * GIB), **given))
+    return request
+
+
+def held(story: Story, request: int) -> str:
+    outcome = story.answers[request]
+    assert isinstance(outcome, answers.Reserved), outcome
+    return outcome.reservation
+
+
+def test_a_reservation_is_booked_until_its_connection_closes() -> None:
+    story = with_gpu()
+    name = held(story, reserve(story, 8))
+    assert story.free("gpu0") == 2
+    story.tell(events.Unreserve(reservation=name))
+    assert story.free("gpu0") == 10
+
+
+def test_room_is_made_for_a_reservation_like_for_a_load() -> None:
+    story = with_gpu("a", a=6)
+    story.hot("a")
+    story.wait(10)
+    request = reserve(story, 8)
+    assert story.state("a") is State.DRAINING
+    assert request not in story.answers
+    story.answer_drain("a")
+    story.exit("a", status=0)
+    assert held(story, request)
+    evicted = next(e for e in story.effects if isinstance(e, effects.Note) and e.kind == "evicted")
+    assert evicted.model == "a"
+
+
+def test_a_reservation_waits_in_the_same_line_as_loads() -> None:
+    story = with_gpu("a", "b", a=6, b=6)
+    story.hot("a")
+    call = story.call(story.get("a"))
+    first = reserve(story, 8)
+    story.wait(0.1)
+    story.get("b", timeout=100)
+    story.wait(20)
+    story.end_call(call)
+    story.answer_drain("a")
+    story.exit("a", status=0)
+    assert held(story, first)
+    assert story.state("b") is State.COLD
+
+
+def test_a_reservation_that_does_not_wait_is_refused_at_once() -> None:
+    story = with_gpu("a", a=6)
+    story.hot("a")
+    story.call(story.get("a"))
+    refused = story.answers[reserve(story, 8, wait=False)]
+    assert isinstance(refused, answers.NoRoom)
+
+
+def test_a_reservation_waits_until_its_deadline_and_says_for_what() -> None:
+    story = with_gpu("a", a=6)
+    story.hot("a")
+    story.call(story.get("a"))
+    request = reserve(story, 8, deadline=story.now + 5)
+    story.wait(6)
+    outcome = story.answers[request]
+    assert isinstance(outcome, answers.Timeout)
+    assert outcome.reason is not None
+    assert "needs 8.0 GiB of gpu0" in outcome.reason
+
+
+def test_a_reservation_that_can_never_be_is_refused() -> None:
+    story = with_gpu()
+    refused = story.answers[reserve(story, 11)]
+    assert isinstance(refused, answers.NoRoom)
+    assert isinstance(story.answers[reserve(story, 1, device="gpu7")], answers.NoRoom)
+
+
+def test_one_user_reserves_no_more_than_a_part_of_a_device() -> None:
+    story = with_gpu(settings=Settings(budget={}, gpu_margin_bytes=0, max_reserved=0.5))
+    held(story, reserve(story, 4))
+    refused = story.answers[reserve(story, 2)]
+    assert isinstance(refused, answers.NoRoom)
+    assert "may hold 50% of gpu0 together (max_reserved)" in refused.reason
+    assert held(story, reserve(story, 2, holder=1001))
+
+
+def test_a_client_that_waits_and_goes_leaves_the_line() -> None:
+    story = with_gpu("a", a=6)
+    story.hot("a")
+    call = story.call(story.get("a"))
+    request = reserve(story, 8)
+    story.tell(events.Cancel(request=request))
+    story.end_call(call)
+    story.wait(60)
+    assert request not in story.answers
+    assert story.free("gpu0") == 4
+    assert story.count(effects.Drain) == 0
+
+
+def test_what_a_reservation_s_program_uses_is_not_counted_twice() -> None:
+    story = with_gpu()
+    name = held(story, reserve(story, 8))
+    story.sample("gpu0", used_bytes=6 * GIB, held_bytes={name: 6 * GIB})
+    assert story.free("gpu0") == 2
+
+
+def test_a_model_beside_a_reservation_is_refused_with_its_name() -> None:
+    story = with_gpu("a", a=6)
+    held(story, reserve(story, 8))
+    refused = story.answers[story.get("a")]
+    assert isinstance(refused, answers.NoRoom)
+    assert refused.free_bytes == 2 * GIB
+
+
+def test_a_reservation_outlives_the_manager_for_its_client_to_claim_it_again() -> None:
+    first = with_gpu()
+    name = held(first, reserve(first, 8))
+    kept = next(e for e in reversed(first.effects) if isinstance(e, effects.KeepReservations)).reservations
+    story = Story(gpus_gib=(10,), settings=NO_MARGIN, host=False)
+    story.tell(events.HostFound(reservations=kept))
+    assert story.free("gpu0") == 2
+    story.wait(20)
+    assert held(story, reserve(story, 8, resume=name)) == name
+    story.wait(60)
+    assert story.free("gpu0") == 2
+
+
+def test_a_reservation_that_nobody_claims_again_is_given_back() -> None:
+    first = with_gpu()
+    held(first, reserve(first, 8))
+    kept = next(e for e in reversed(first.effects) if isinstance(e, effects.KeepReservations)).reservations
+    story = Story(gpus_gib=(10,), settings=NO_MARGIN, host=False)
+    story.tell(events.HostFound(reservations=kept))
+    story.wait(31)
+    assert story.free("gpu0") == 10
+
+
+def test_nobody_else_claims_a_reservation() -> None:
+    story = with_gpu()
+    name = held(story, reserve(story, 6))
+    assert held(story, reserve(story, 2, resume=name, holder=1001)) != name

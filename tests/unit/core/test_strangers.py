@@ -1,0 +1,147 @@
+"""What strangers use is known between bounds; admissions count on the upper, evictions on the lower one."""
+
+from lazyd.core import effects
+from lazyd.core.lifecycle import State
+from lazyd.core.spec import GIB, MIB, Settings
+
+from .story import Story, spec
+
+NO_MARGIN = Settings(budget={}, gpu_margin_bytes=0)
+
+
+def on_gpu(*names: str, gib: float = 10, settings: Settings = NO_MARGIN, **sizes: float) -> Story:
+    """Models that go to one GPU only."""
+    specs = (spec(name, device=("gpu0",)) for name in names)
+    return Story(*specs, gpus_gib=(gib,), sizes=sizes, settings=settings)
+
+
+def bounds(story: Story, device: str = "gpu0") -> tuple[float, float]:
+    """What strangers are sure to use, and may use at most, in GiB."""
+    found = story.core.world.ledger.devices[device]
+    return found.sure_foreign_bytes / GIB, found.foreign_bytes / GIB
+
+
+def test_what_a_loading_worker_has_not_taken_yet_does_not_hide_strangers() -> None:
+    story = on_gpu("a", a=6)
+    story.get("a")
+    story.holds[story.worker("a"), "gpu0"] = 1 * GIB
+    story.strangers["gpu0"] = 3 * GIB
+    story.sample("gpu0")
+    story.sample("gpu0")
+    assert bounds(story) == (0, 3)  # used 4, booked 6
+    assert story.free("gpu0") == 1
+
+
+def test_a_growing_stranger_lowers_what_may_be_booked_at_once() -> None:
+    story = on_gpu("a", a=6)
+    story.strangers["gpu0"] = 5 * GIB
+    story.sample("gpu0")
+    story.get("a", timeout=60)
+    assert story.state("a") is State.COLD
+    assert story.count(effects.StartWorker) == 0
+
+
+def test_idle_models_leave_for_strangers_when_the_lower_bound_says_so_twice() -> None:
+    story = on_gpu("a", a=6)
+    story.hot("a")
+    story.wait(10)
+    story.strangers["gpu0"] = 5 * GIB
+    story.sample("gpu0")
+    assert story.state("a") is State.READY
+    story.sample("gpu0")
+    assert story.state("a") is State.DRAINING
+
+
+def test_a_busy_model_never_leaves_for_strangers() -> None:
+    story = on_gpu("a", a=6)
+    request = story.get("a")
+    story.ready("a")
+    story.call(request)
+    story.wait(10)
+    story.strangers["gpu0"] = 5 * GIB
+    for _ in range(5):
+        story.sample("gpu0")
+    assert story.state("a") is State.READY
+
+
+def test_a_worker_that_the_driver_does_not_show_is_not_taken_for_a_stranger() -> None:
+    story = on_gpu("a", "b", a=4, b=4)
+    story.strangers["gpu0"] = 1 * GIB
+    story.sample("gpu0")
+    story.hot("a")
+    story.sample("gpu0", held_bytes={})
+    assert bounds(story) == (1, 1)
+    assert story.core.world.workers[story.worker("a")].measured_bytes["gpu0"] == 4 * GIB
+
+
+def test_a_stranger_beside_a_hidden_worker_is_one_beyond_what_is_booked() -> None:
+    story = on_gpu("a", a=4)
+    story.hot("a")
+    story.strangers["gpu0"] = 3 * GIB
+    story.sample("gpu0", held_bytes={})
+    assert bounds(story)[1] == 3
+
+
+def test_listed_strangers_do_not_pass_for_bytes_on_their_way_back() -> None:
+    story = on_gpu("a", a=4)
+    story.hot("a")
+    unload = story.unload("a")
+    story.answer_drain("a")
+    story.exit("a", status=0)
+    story.strangers["gpu0"] = 4 * GIB
+    story.sample("gpu0", listed_bytes=4 * GIB)
+    assert unload in story.answers
+
+
+def test_ram_that_our_workers_hold_is_not_foreign() -> None:
+    story = Story(spec("a"), sizes={"a": 4})
+    story.hot("a")
+    story.strangers["ram"] = 2 * GIB
+    story.sample("ram")
+    assert bounds(story, "ram") == (0, 2)
+    story.sample("ram")
+    assert bounds(story, "ram") == (2, 2)
+
+
+def test_memory_pressure_frees_what_is_cheapest_one_at_a_time() -> None:
+    from lazyd.core.events import MemoryPressure
+
+    story = Story(*map(spec, ("a", "b")), sizes={"a": 2, "b": 2})
+    story.hot("a")
+    story.hot("b")
+    story.wait(10)
+    story.tell(MemoryPressure())
+    leaving = [name for name in "ab" if story.state(name) is State.DRAINING]
+    assert len(leaving) == 1
+    story.tell(MemoryPressure())
+    assert story.count(effects.Drain) == 1
+    story.answer_drain(leaving[0])
+    story.exit(leaving[0], status=0)
+    story.tell(MemoryPressure())
+    assert story.count(effects.Drain) == 2
+
+
+def test_memory_pressure_disturbs_nothing_busy_or_pinned() -> None:
+    from lazyd.core.events import MemoryPressure
+
+    story = Story(*map(spec, ("busy", "pinned")))
+    request = story.get("busy")
+    story.ready("busy")
+    story.call(request)
+    story.hot("pinned")
+    story.pin("pinned")
+    story.wait(10)
+    story.tell(MemoryPressure())
+    assert story.count(effects.Drain) == 0
+
+
+def test_a_margin_is_left_free_on_every_gpu() -> None:
+    story = on_gpu("a", settings=Settings(budget={}, gpu_margin_bytes=512 * MIB), a=9.6)
+    refused = story.answers[story.get("a")]
+    assert refused.reason.startswith("needs 9.6 GiB of gpu0")  # type: ignore[attr-defined]
+
+
+def test_a_budget_larger_than_its_device_is_the_device() -> None:
+    story = on_gpu("a", settings=Settings(budget={"gpu0": 64 * GIB}, gpu_margin_bytes=0), a=11)
+    assert story.core.world.ledger.devices["gpu0"].budget_bytes == 10 * GIB
+    assert "whose budget is 10.0 GiB" in story.answers[story.get("a")].reason  # type: ignore[attr-defined]
