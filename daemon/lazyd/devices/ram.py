@@ -9,8 +9,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from time import monotonic
 
-from .source import Sample
+from .source import HOST, Sample
+
+NAME = "ram"
 
 _UNLIMITED = 1 << 60
 """Version 1 writes "no limit" as a number near 2**63."""
@@ -29,18 +32,37 @@ class Ram:
         self._proc = proc
         self._cgroups = cgroups
 
-    def sample(self) -> list[Sample]:
+    def names(self) -> list[str]:
+        return [NAME]
+
+    def sample(self, name: str = NAME) -> Sample:
+        """Raises `OSError`: ``/proc`` cannot be read."""
+        begun = monotonic()
         machine = _table(os.path.join(self._proc, "meminfo"))
         total = machine["MemTotal"] * 1024
         free = machine.get("MemAvailable", machine.get("MemFree", 0)) * 1024
-        for limit, used in self._limits():
+        for _, limit, used in self._limits():
             total = min(total, limit)
             free = min(free, limit - used)
         free = min(max(free, 0), total)
-        return [Sample(name="ram", kind="host", total_bytes=total, used_bytes=total - free)]
+        return Sample(name=name, kind=HOST, total_bytes=total, used_bytes=total - free, begun=begun)
 
-    def _limits(self) -> Iterator[tuple[int, int]]:
-        """Limit and use of every cgroup that has a limit, from the innermost outwards."""
+    def pressure_file(self) -> str:
+        """Where the kernel says how long programs stall for want of this memory.
+
+        If a cgroup leaves less than the machine has, it is the cgroup's own file: in a container the
+        machine's would tell of other containers' stalls.
+        """
+        total = _table(os.path.join(self._proc, "meminfo"))["MemTotal"] * 1024
+        limited = min(self._limits(), key=lambda found: found[1], default=None)
+        if limited is not None and limited[1] < total:
+            path = os.path.join(limited[0], "memory.pressure")
+            if os.path.exists(path):
+                return path
+        return os.path.join(self._proc, "pressure", "memory")
+
+    def _limits(self) -> Iterator[tuple[str, int, int]]:
+        """Directory, limit and use of every cgroup that has a limit, from the innermost outwards."""
         for directory, names in self._directories():
             limit = _number(os.path.join(directory, names[0]))
             used = _number(os.path.join(directory, names[1]))
@@ -51,7 +73,7 @@ class Ram:
             except OSError:
                 pages = {}  # the cgroup has gone since
             droppable = pages.get(f"{names[2]}active_file", 0) + pages.get(f"{names[2]}inactive_file", 0)
-            yield limit, max(used - droppable, 0)
+            yield directory, limit, max(used - droppable, 0)
 
     def _directories(self) -> Iterator[tuple[str, tuple[str, str, str]]]:
         """The directories of the cgroup and its parents, with the names of their files."""

@@ -10,6 +10,7 @@ from lazyd.core import effects
 from .channel import Channel
 from .journal import Journal
 from .keeping import Keeping
+from .measuring import Measuring
 from .pins import PinKeeper
 from .prediction import Predictor
 from .requests import Requests
@@ -22,6 +23,7 @@ def table(
     predictor: Predictor,
     pins: PinKeeper,
     keeping: Keeping,
+    measuring: Measuring,
     journal: Journal,
 ) -> Mapping[type[effects.Effect], Callable[[Any], None]]:
     """One row an effect."""
@@ -41,6 +43,7 @@ def table(
         effects.Answer: requests.answer,
         effects.Progress: requests.progress,
         effects.Predict: predictor.predict,
+        effects.Sample: measuring.sample,
         effects.StartWorker: workers.start,
         effects.StopWorker: workers.stop,
         effects.LoadObject: over_channel(Channel.load),

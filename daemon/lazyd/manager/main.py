@@ -17,6 +17,9 @@ from lazyd import __version__, places
 from .failures import CannotStart
 
 if TYPE_CHECKING:  # its import brings asyncio, which has to come in without ssl
+    from lazyd.devices.first_look import FirstLook
+    from lazyd.devices.nvml import Nvml
+
     from .parts import Beginnings
 
 DESCRIPTION = "The manager: owns the models and the memory budget of this machine, in the foreground."
@@ -60,6 +63,7 @@ def _check(config: str | None) -> int:
 def _serve(options: argparse.Namespace) -> int:
     gc.disable()  # until everything is there: what lives for ever is not worth looking through
     _import_asyncio()
+    gpus, first = _look_at_gpus()
     from . import configuration, lock, output, pins, sockets
     from .parts import Beginnings
     from .roles import Roles
@@ -86,9 +90,20 @@ def _serve(options: argparse.Namespace) -> int:
         roles=roles,
         loaded=loaded,
         pins=pins.load(state),
-        devices=Ram().sample(),
+        ram=Ram().sample(),
+        gpus=gpus,
+        first=first,
     )
     return _run(given)
+
+
+def _look_at_gpus() -> tuple[Nvml, FirstLook]:
+    """Begins to look: drivers take their time, and the rest can be got ready meanwhile."""
+    from lazyd.devices.first_look import FirstLook
+    from lazyd.devices.nvml import Nvml
+
+    gpus = Nvml()
+    return gpus, FirstLook(gpus)
 
 
 def _run(given: Beginnings) -> int:

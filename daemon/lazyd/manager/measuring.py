@@ -1,52 +1,121 @@
-"""What memory there is and who uses it, looked at every few seconds.
+"""What memory there is and who uses it: all devices, each sampled as often as the core wants.
 
-Devices tell the core how much of them strangers use: all that is used, less what was measured of
-lazyd's own workers a moment before.
+Every device is sampled in a thread of its own, and GPUs are looked for in another, so that a driver that hangs
+stops nothing but its device. One more hears from the kernel when memory is short.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import Callable
+import dataclasses
+import functools
+import threading
+import time
 
-from lazyd.core.events import DeviceSeen, Event
-from lazyd.devices.source import Sample, Source
+from lazyd.core.effects import Sample
+from lazyd.core.events import MemoryPressure
+from lazyd.devices.first_look import FirstLook
+from lazyd.devices.pressure import stalls
+from lazyd.devices.ram import NAME as RAM
+from lazyd.devices.ram import Ram
+from lazyd.devices.source import Source
 
-from .workers import Workers
+from .asking import Question, Repeated
+from .sampler import RamSampler, Sampler, Surroundings
 
-log = logging.getLogger("lazyd.measuring")
-
-WORKING_S = 5.0
-IDLE_S = 15.0
-"""How often, with and without workers."""
-MEASURE_S = 0.5
-"""How long the host may take to measure its workers."""
-
-
-def seen(sample: Sample, own_bytes: int) -> DeviceSeen:
-    """A sample as the core is told of it."""
-    return DeviceSeen(
-        name=sample.name,
-        kind=sample.kind,
-        total_bytes=sample.total_bytes,
-        foreign_bytes=max(0, sample.used_bytes - own_bytes),
-    )
+ABSENT_S = 60.0
+FIND_S = 15.0
+MISSING_S = 5.0
+"""How often GPUs are looked for where there are none, where all work, and while one does not."""
+SOON_S = 0.05
+"""What happens to workers changes how soon samples are wanted; it is looked at no more often than this."""
+LISTEN_AGAIN_S = 60.0
+"""How soon the kernel is asked again after it has said that it does not tell of pressure."""
+DRIVER = "NVIDIA driver"
 
 
 class Measuring:
-    """Samples a source of devices in a thread, as a background task."""
+    """`first` is the first look at the GPUs, which began before the loop ran."""
 
-    def __init__(self, source: Source, workers: Workers, tell: Callable[[Event], None]) -> None:
-        self._source = source
-        self._workers = workers
-        self._tell = tell
+    def __init__(self, ram: Ram, gpus: Source, around: Surroundings, first: FirstLook | None = None) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._ram = ram
+        self._gpus = gpus
+        self._first = first
+        self._around = dataclasses.replace(around, on_stranger=self._stranger)
+        self._samplers: dict[str, Sampler] = {}
+        self._finder = Repeated(DRIVER, self._names, self._found, self._find_s, self._say_of_driver)
+        self._stirred = False
 
-    async def keep(self) -> None:
+    def start(self) -> None:
+        self._add(RAM, RamSampler(self._ram, self._around))
+        self._finder.now()
+        threading.Thread(target=self._listen, name="pressure", daemon=True).start()
+
+    def close(self) -> None:
+        self._finder.close()
+        for sampler in self._samplers.values():
+            sampler.close()
+
+    def sample(self, wish: Sample) -> None:
+        """A sample begun after this is wanted, now (an effect)."""
+        sampler = self._samplers.get(wish.device)
+        if sampler is not None:
+            sampler.now()
+
+    def stir(self) -> None:
+        """Something has happened to a worker that may make samples urgent: a call has begun, say. Costs next to
+        nothing, however often it is called."""
+        if not self._stirred:
+            self._stirred = True
+            self._loop.call_later(SOON_S, self._sooner)
+
+    def _sooner(self) -> None:
+        self._stirred = False
+        for sampler in self._samplers.values():
+            sampler.sooner()
+
+    def _stranger(self) -> None:
+        """Perhaps it is a new process of a worker's: the host knows."""
+        self._samplers[RAM].now()
+
+    def _add(self, name: str, sampler: Sampler) -> None:
+        self._samplers[name] = sampler
+        sampler.now()
+
+    # Looking for GPUs.
+
+    def _names(self) -> Question[list[str]]:
+        return functools.partial(names, self._gpus, self._first)
+
+    def _found(self, found: list[str]) -> None:
+        for name in found:
+            if name not in self._samplers:
+                self._add(name, Sampler(name, self._gpus, self._around))
+
+    def _find_s(self) -> float:
+        if len(self._samplers) == 1:
+            return ABSENT_S
+        return FIND_S if all(sampler.works for sampler in self._samplers.values()) else MISSING_S
+
+    def _say_of_driver(self, kind: str, reason: str) -> None:
+        self._around.note(kind, DRIVER, reason)
+
+    # Hearing of pressure, in a thread.
+
+    def _listen(self) -> None:
         while True:
-            await asyncio.sleep(WORKING_S if self._workers.channels else IDLE_S)
-            if self._workers.channels:
-                await self._workers.measure(MEASURE_S)
-            for sample in await asyncio.to_thread(self._source.sample):
-                own = sum(measured.get(sample.name, 0) for measured in self._workers.measured.values())
-                self._tell(seen(sample, own))
+            try:
+                for _ in stalls(self._ram.pressure_file()):
+                    self._loop.call_soon_threadsafe(self._around.tell, MemoryPressure())
+            except OSError:
+                time.sleep(LISTEN_AGAIN_S)  # it does not tell, or the cgroup has made way for another
+            except RuntimeError:
+                return  # the loop is closed
+
+
+def names(source: Source, first: FirstLook | None) -> list[str]:
+    """The devices of a source, after the first look has named them: the source is asked by one at a time."""
+    if first is not None:
+        first.until_named()
+    return source.names()

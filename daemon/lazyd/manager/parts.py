@@ -5,13 +5,16 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from lazyd.config import Loaded
 from lazyd.core import view
 from lazyd.core.core import Core
-from lazyd.core.events import Configure
+from lazyd.core.events import Configure, Event, HostFound, LeaseBusy, WorkerExited, WorkerStarted
+from lazyd.core.pace import pace_s
 from lazyd.core.spec import Config
+from lazyd.devices.first_look import FirstLook
+from lazyd.devices.nvml import Nvml
 from lazyd.devices.ram import Ram
 from lazyd.devices.source import Sample
 from lazyd.varlink.connection import Connection
@@ -34,10 +37,14 @@ from .preparing import Preparing
 from .requests import Requests
 from .reservations import Reservations
 from .roles import Roles
+from .sampler import Surroundings
 from .statusline import StatusLine
 from .systemd import Systemd
 from .tasks import Background
 from .workers import Workers
+
+URGENT = (HostFound, WorkerStarted, WorkerExited, LeaseBusy)
+"""After these, memory may be about to change."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +61,10 @@ class Beginnings:
     roles: Roles
     loaded: Loaded
     pins: frozenset[str]
-    devices: list[Sample] = field(default_factory=list)
+    ram: Sample
+    gpus: Nvml
+    first: FirstLook
+    """The first look at the GPUs, under way."""
 
 
 class Parts:
@@ -73,19 +83,27 @@ class Parts:
         configuration.on_change = self._put_in_force
         self.pins = pins = PinKeeper(given.state, given.pins)
         requests = Requests(driver)
-        self.workers = workers = Workers(driver.tell, configuration.spec_of, background.once)
+        self.workers = workers = Workers(self._hear, configuration.spec_of, background.once)
         predictor = Predictor(configuration.spec_of, driver.tell, background)
         self.keeping = keeping = Keeping()
-        driver.connect(effects.table(requests, workers, predictor, pins, keeping, journal))
+        workers.uuids = given.gpus.uuid
         self.ram = Ram()
-        self.measuring = Measuring(self.ram, workers, driver.tell)
+        around = Surroundings(
+            workers=workers,
+            tell=driver.tell,
+            pace_s=lambda device: pace_s(core.world, device),
+            reservations=lambda: core.world.reservations,
+            note=lambda kind, device, reason: journal.add(kind, device=device, reason=reason),
+        )
+        self.measuring = measuring = Measuring(self.ram, given.gpus, around, given.first)
+        driver.connect(effects.table(requests, workers, predictor, pins, keeping, measuring, journal))
         self.preparing = Preparing(configuration, pins, background)
         self.host = HostKeeper(
             given.runtime,
             given.listening.getsockname(),
             given.version,
             workers,
-            driver.tell,
+            self._hear,
             starts_hosts=not systemd.present,
             on_connected=self._host_connected,
             note=lambda kind, reason: journal.add(kind, reason=reason),
@@ -124,6 +142,12 @@ class Parts:
     def _words(self) -> str:
         problems = [*self.configuration.problems, *filter(None, [self.pins.problem])]
         return statusline.words(self.core, self.phase, problems)
+
+    def _hear(self, event: Event) -> None:
+        """What host and workers tell. How soon devices are to be sampled depends on some of it."""
+        self.driver.tell(event)
+        if isinstance(event, URGENT):
+            self.measuring.stir()
 
     def _host_connected(self, link: HostLink) -> None:
         self.ram.pid = link.pid  # the budget is of what the host's cgroup has

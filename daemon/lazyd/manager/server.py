@@ -17,8 +17,8 @@ from lazyd.errors import InvalidConfig
 from . import signals
 from .descriptors import Shortage
 from .failures import CannotStart
-from .measuring import seen
 from .parts import Beginnings, Parts
+from .sampler import seen
 from .signals import Ending
 from .sockets import BACKLOG, live_holder
 
@@ -30,6 +30,8 @@ HURRY_S = 10.0
 """How long it waits for workers that were told to end."""
 QUIT_S = 2.0
 """How long the host has to end after its workers."""
+GPUS_S = 0.05
+"""How long the start waits for GPUs. Those that are seen later are told of later."""
 EX_SOFTWARE = 70
 GC_THRESHOLD = 50_000
 """Objects between two collections: showing 10,000 models makes 40,000 at once, and none of them is garbage."""
@@ -55,13 +57,13 @@ class Server:
     async def _start(self) -> None:
         """Takes over what is alive, and answers after that. A host that is not there yet is not waited for."""
         parts = self._parts
-        for sample in self._given.devices:
-            parts.driver.tell(seen(sample, 0))
+        for sample in (self._given.ram, *self._given.first.samples(GPUS_S)):
+            parts.driver.tell(seen(sample))
         parts.driver.tell(Configure(config=parts.configuration.config, pins=self._given.pins))
         await parts.host.find()
         await self._listen()
         parts.background.keep("host", parts.host.keep)
-        parts.background.keep("measuring", parts.measuring.keep)
+        parts.measuring.start()
         parts.background.once("accepted configuration", parts.configuration.keep())
         parts.status_line.say()
         log.info(
