@@ -1,8 +1,8 @@
 """How soon the next sample of a device is wanted.
 
 Fast only while something depends on it: bytes that are on their way back, a load or a call whose peak is
-to be seen. Otherwise once a second while anything is booked on a GPU, so that strangers are counted
-soon, and rarely else.
+to be seen. Otherwise once a second while anything is booked on a GPU, or somebody waits, so that strangers
+are counted soon, and rarely else.
 """
 
 from __future__ import annotations
@@ -32,7 +32,9 @@ def pace_s(world: World, name: str) -> float:
         return AWAITED_S
     if any(is_at_work(world, device, worker.id) for worker in world.workers.values()):
         return PEAK_S if is_gpu else RAM_PEAK_S
-    if device.booked_bytes or any(device.name in plan.booking for plan in world.plans.values()):
+    if world.wanting:
+        return HELD_S
+    if device.booked_bytes:
         return HELD_S if is_gpu else RAM_HELD_S
     return REST_S
 

@@ -24,9 +24,10 @@ def is_known(world: World, seeker: Seeker) -> bool:
     if not isinstance(seeker, Model) or parking.is_parked(seeker):
         return True
     if seeker.prediction is None and (RAM not in world.ledger.devices or samples.are_fresh(world, [RAM])):
-        dry_run = world.ledger.fits({RAM: DRY_RUN_BYTES})
+        holder = dry_run_of(seeker.key)
+        dry_run = holder not in world.ledger.bookings and world.ledger.fits({RAM: DRY_RUN_BYTES})
         if dry_run:
-            world.ledger.book(dry_run_of(seeker.key), {RAM: DRY_RUN_BYTES})
+            world.ledger.book(holder, {RAM: DRY_RUN_BYTES})
         seeker.prediction = Asked.ASKED
         world.emit(Predict(model=seeker.key, dry_run=dry_run))
     return isinstance(seeker.prediction, Prediction)

@@ -21,6 +21,22 @@ class Device(Shown, frozen=True):
     foreign_bytes: int
     quarantined_bytes: int
     free_bytes: int
+    reserved_bytes: int = 0
+    """The part of what is booked that reservations hold."""
+    state: str = "ok"
+    """``ok``, ``lost`` (the driver has lost it) or ``silent`` (the driver does not answer)."""
+    uuid: str | None = None
+    label: str | None = None
+    temperature_c: int | None = None
+    power_w: float | None = None
+
+
+class Reservation(Shown, frozen=True):
+    id: str
+    device: str
+    bytes: int
+    pid: int
+    command: str | None = None
 
 
 class Worker(Shown, frozen=True):
@@ -48,6 +64,10 @@ class Model(Shown, frozen=True, kw_only=True, gc=False):  # no cycles, and there
     workers: Sequence[Worker]
     booked_bytes: dict[str, int]
     measured_bytes: dict[str, int]
+    devices: Sequence[str] = ()
+    """Where it is, GPUs first."""
+    why: Sequence[str] | None = None
+    """Why it is where it is; only where that was asked for."""
     cached_fraction: float | None = None
     leases: int
     in_flight: int

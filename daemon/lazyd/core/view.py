@@ -12,14 +12,14 @@ from typing import Any
 import msgspec
 
 from .core import Core
-from .ledger import SLOTS
+from .ledger import RAM, SLOTS
 from .ledger import Device as LedgerDevice
 from .lifecycle import LOADS, SERVES, State
 from .names import resolve, split
 from .records import Instance, Prediction
 from .records import Model as ModelRecord
 from .records import Worker as WorkerRecord
-from .shown import Device, Model, ModelCounts, Worker
+from .shown import Device, Model, ModelCounts, Reservation, Worker
 from .spec import ModelSpec
 from .world import World
 
@@ -30,10 +30,11 @@ NOTHING: dict[str, int] = {}
 
 def devices(core: Core) -> list[Device]:
     """Every device of the machine; a family's places are not one."""
-    return [show_device(device) for device in core.world.ledger.devices.values() if device.kind != SLOTS]
+    ledger = core.world.ledger
+    return [show_device(core.world, device) for device in ledger.devices.values() if device.kind != SLOTS]
 
 
-def show_device(device: LedgerDevice) -> Device:
+def show_device(world: World, device: LedgerDevice) -> Device:
     return Device(
         name=device.name,
         kind=device.kind,
@@ -43,8 +44,22 @@ def show_device(device: LedgerDevice) -> Device:
         booked_bytes=device.booked_bytes,
         foreign_bytes=device.foreign_bytes,
         quarantined_bytes=device.quarantined_bytes,
-        free_bytes=max(0, device.free_bytes),
+        free_bytes=max(0, device.free_bytes) if device.lost is None else 0,
+        reserved_bytes=sum(held.bytes for held in world.reservations.values() if held.device == device.name),
+        state="lost" if device.lost is not None else "silent" if device.is_silent(world.now) else "ok",
+        uuid=device.uuid,
+        label=device.label,
+        temperature_c=device.temperature_c,
+        power_w=device.power_w,
     )
+
+
+def reservations(core: Core) -> list[Reservation]:
+    """Those that are held."""
+    return [
+        Reservation(id=held.id, device=held.device, bytes=held.bytes, pid=held.pid, command=held.command)
+        for held in core.world.reservations.values()
+    ]
 
 
 def models(core: Core, now: float) -> list[Model]:
@@ -135,8 +150,9 @@ def show_model(world: World, record: ModelRecord, aliases: Sequence[str], now: f
         source=spec.source,
         family=spec.key if spec.is_family else None,
         workers=[show_worker(world, worker, now) for worker in workers],
-        booked_bytes=add_up([world.ledger.held(worker.id) for worker in workers]),
-        measured_bytes=add_up([worker.measured_bytes for worker in workers]),
+        booked_bytes=add_up([booked(world, worker) for worker in workers]),
+        measured_bytes=add_up([measured(worker) for worker in workers]),
+        devices=list(world.ledger.held(instance.worker.id)) if instance else NONE,
         leases=len(instance.leases) if instance else 0,
         in_flight=instance.in_flight if instance else 0,
         waiting=len(record.waiters),
@@ -152,16 +168,27 @@ def show_model(world: World, record: ModelRecord, aliases: Sequence[str], now: f
 
 
 def show_worker(world: World, worker: WorkerRecord, now: float) -> Worker:
-    booked = dict(world.ledger.held(worker.id))
+    held = booked(world, worker)
     return Worker(
         id=worker.id,
         pid=worker.pid or 0,
-        devices=list(booked),
-        booked_bytes=booked,
-        measured_bytes=dict(worker.measured_bytes),
+        devices=list(held),
+        booked_bytes=held,
+        measured_bytes=measured(worker),
         in_flight=sum(instance.in_flight for instance in worker.instances.values()),
         uptime_sec=now - worker.started,
     )
+
+
+def booked(world: World, worker: WorkerRecord) -> dict[str, int]:
+    """What is booked for it, with the files that it maps, others or not."""
+    files = sum(world.ledger.files.get(worker.id, NOTHING).values())
+    return add_up([world.ledger.held(worker.id), {RAM: files} if files else {}])
+
+
+def measured(worker: WorkerRecord) -> dict[str, int]:
+    """What it holds, with its share of the pages of files."""
+    return add_up([worker.measured_bytes, {RAM: worker.file_bytes} if worker.file_bytes else {}])
 
 
 def idle_s(instance: Instance | None, now: float) -> float | None:
