@@ -6,23 +6,13 @@ known to use. A model that does not fit beside it is refused now, rather than at
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from .answers import NoRoom
 from .eviction import goes
+from .holders import amount, holders, part_of
 from .ledger import SLOTS, Booking, Device
-from .records import Model, Prediction, Worker
+from .records import Model, Seeker, Worker
+from .wording import size
 from .world import World
-
-UNITS = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
-
-
-def size(n: int) -> str:
-    """Bytes as people read them."""
-    for unit, name in UNITS:
-        if abs(n) >= unit:
-            return f"{n / unit:.1f} {name}"
-    return f"{n} bytes"
 
 
 def never(world: World, model: Model, booking: Booking) -> NoRoom | None:
@@ -49,7 +39,7 @@ def too_big(world: World, model: Model, device_name: str, needed: int) -> NoRoom
             device=device_name,
             needed_bytes=needed,
             free_bytes=max(0, device.sure_limit_bytes - kept),
-            reason=explain(world, device, needed, model),
+            reason=explain(world, device, needed, model, lasting=True),
         )
     return keeps_too_much(world, model, device_name, needed) if model.kept else None
 
@@ -65,30 +55,12 @@ def held_by(world: World, worker: Worker, device_name: str) -> int:
     return world.ledger.freed_by(worker.id).get(device_name, 0) + places
 
 
-def explain(world: World, device: Device, needed: int, model: Model | None = None) -> str:
-    """One line: what is needed, what there is, and who holds the rest."""
-    keepers: Iterable[Worker] = () if model is None else (w for w in world.workers.values() if keeps(w, model))
-    held = [
-        f"{worker.spec.key} holds {size(n)} and is kept"
-        for worker in keepers
-        if (n := held_by(world, worker, device.name))
-    ]
-    if device.foreign_bytes:
-        held.append(f"other programs use {size(device.foreign_bytes)}")
-    what = f"needs {size(needed)} of {device.name}, whose budget is {size(device.budget_bytes)}"
-    return f"{what}; {'; '.join(held)}" if held else what
-
-
-def held_up(world: World, model: Model) -> str | None:
-    """What a model waits for in the line; None if it does not stand there."""
-    if model.key not in world.wanting or not isinstance(model.prediction, Prediction):
-        return None
-    forecast = next(iter(model.prediction.ways.values()), None)
-    for device in world.ledger.devices.values():
-        if forecast is not None and device.kind != SLOTS:
-            needed = forecast.peak.gpu_bytes[0] if forecast.peak.gpu_bytes else forecast.peak.ram_bytes
-            return explain(world, device, needed, model)
-    return None
+def explain(world: World, device: Device, needed: int, seeker: Seeker | None = None, *, lasting: bool = False) -> str:
+    """One line: what is needed, what there is, and who holds the rest, or with `lasting` will for good."""
+    margin = f" less a margin of {size(device.margin_bytes)}" if device.ceiling_bytes < device.budget_bytes else ""
+    what = f"needs {amount(device, needed)} of {part_of(device)}, whose budget is {amount(device, device.budget_bytes)}"
+    held = holders(world, device.name, seeker, lasting=lasting) if needed <= device.ceiling_bytes else []
+    return "; ".join([what + margin, *held])
 
 
 def worker_kept_too_much(world: World, model: Model, worker: Worker) -> NoRoom | None:

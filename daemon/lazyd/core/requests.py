@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from . import leases, refusals
+from . import leases
 from .answers import ModelNotFound, Outcome, ShuttingDown, Timeout
 from .events import Cancel, Get, Load
+from .held_up import held_up
 from .lifecycle import GONE, LOADS
 from .records import Model, Waiter
 from .world import World
@@ -89,6 +90,7 @@ def deadline_passed(world: World, request: int) -> None:
     """A request has waited as long as it would (an alarm). The load goes on."""
     waiter = world.waiters.get(request)
     if waiter is not None:
+        reasons = held_up(world, waiter.model, devices=1)
         leave_line(world, waiter)
         timeout_s = max(0.0, waiter.deadline - waiter.arrived)
         world.answer(
@@ -97,7 +99,7 @@ def deadline_passed(world: World, request: int) -> None:
                 model=waiter.model.key,
                 phase=phase(waiter.model),
                 timeout_sec=timeout_s,
-                reason=refusals.held_up(world, waiter.model),
+                reason="; ".join(reasons) or None,
             ),
         )
 

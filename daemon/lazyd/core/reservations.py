@@ -13,6 +13,7 @@ from .answers import NoRoom, Reserved, ShuttingDown, Timeout
 from .effects import KeepReservations
 from .events import ReservationReport, Reserve, Unreserve
 from .records import UNPRESENTED_LEASE_S, Reservation
+from .wording import size
 from .world import World
 
 
@@ -84,7 +85,7 @@ def take(world: World, wish: Reservation) -> None:
     assert wish.request is not None
     hold(world, wish, wish.request)
     keep(world)
-    reason = f"{refusals.size(wish.bytes)} of {wish.device} for {wish.command or f'pid {wish.pid}'}"
+    reason = f"{size(wish.bytes)} of {wish.device} for {wish.command or f'pid {wish.pid}'}"
     world.note("reserved", reason=reason, device=wish.device, bytes=wish.bytes)
 
 
@@ -141,7 +142,7 @@ def end(world: World, reservation: str) -> None:
     world.alarms.clear(("reservation", known.id))
     world.ledger.release(known.id, world.now)
     keep(world)
-    world.note("unreserved", reason=f"{refusals.size(known.bytes)} of {known.device}", device=known.device)
+    world.note("unreserved", reason=f"{size(known.bytes)} of {known.device}", device=known.device)
 
 
 def keep(world: World) -> None:

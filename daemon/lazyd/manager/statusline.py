@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from lazyd.core import view
 from lazyd.core.core import Core
-from lazyd.core.refusals import size
+from lazyd.core.wording import size
 
 from .phase import Phase
 from .systemd import Systemd

@@ -82,7 +82,7 @@ def test_a_refusal_names_what_is_kept() -> None:
     story.ready("risk")
     refused = story.answers[story.get("b")]
     assert isinstance(refused, answers.NoRoom)
-    assert refused.reason == "needs 5.0 GiB of ram, whose budget is 10.0 GiB; risk holds 6.0 GiB and is kept"
+    assert refused.reason == "needs 5.0 GiB of ram, whose budget is 10.0 GiB; risk holds 6.0 GiB and is resident"
     assert (refused.needed_bytes, refused.free_bytes) == (5 * GIB, 4 * GIB)
 
 

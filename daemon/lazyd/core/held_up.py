@@ -1,0 +1,105 @@
+"""What keeps somebody waiting in the line for room: said with a timeout, and by ``lazyctl status --why``."""
+
+from __future__ import annotations
+
+import itertools
+
+from . import parking
+from .eviction import leaving_bytes
+from .holders import amount, holders, keeps, part_of, unseen
+from .ledger import Device
+from .placement import Placement, shapes
+from .records import Instance, Model, Prediction, Seeker
+from .wording import duration, listed
+from .world import World
+
+DEVICES = 4
+"""So many devices are told of, the preferred ones first."""
+AHEAD = 3
+"""So many who stand before it are named."""
+
+
+def held_up(world: World, seeker: Seeker, *, devices: int = DEVICES) -> list[str]:
+    """Clauses, in the order in which they matter; none if it does not stand in the line."""
+    if seeker.key not in world.wanting:
+        return []
+    if not world.host_found:
+        return ["the worker host is not connected, and nothing is loaded until it is"]
+    if seeker.retry_at > world.now:
+        return [f"its last load has failed, and the next try is allowed in {duration(seeker.retry_at - world.now)}"]
+    found = [being_made(world, seeker)] if seeker.key in world.plans else []
+    wanted = wanted_of(world, seeker)
+    if wanted is None:
+        return ["what it needs is being found out"]
+    needs: dict[str, int] = {}
+    for placement in wanted:
+        for name, n in placement.booking.items():
+            needs.setdefault(name, n)
+    short = (missing(world, seeker, world.ledger.devices[name], n) for name, n in needs.items())
+    found += itertools.islice(filter(None, short), devices)
+    return found + before(world, seeker)
+
+
+def wanted_of(world: World, seeker: Seeker) -> list[Placement] | None:
+    """Where it could go, as things stand, the preferred placement first; None: that is not known yet."""
+    if not isinstance(seeker, Model):
+        return [Placement(booking={seeker.device: seeker.bytes})]
+    if seeker.instance is not None and parking.is_parked(seeker):
+        return [parking.way_back(world, seeker.instance)]
+    if not isinstance(seeker.prediction, Prediction):
+        return None
+    groups = shapes(world, seeker, lambda name: world.ledger.devices[name].free_bytes)
+    return [placement for group in groups for placement in group]
+
+
+def missing(world: World, seeker: Seeker, device: Device, needed: int) -> str | None:
+    """What keeps it from a device; None if nothing does."""
+    if device.lost is not None:
+        return f"{device.name} is lost: {device.lost}"
+    if device.is_silent(world.now):
+        since = duration(world.now - (device.asked or 0.0))
+        return f"the driver of {device.name} has not answered for {since}, and nothing is loaded there until it does"
+    free = max(0, device.free_bytes)
+    if needed <= free:
+        return None if device.is_fresh(world.now) else f"a new sample of {device.name} is awaited"
+    there_is = f"{amount(device, free)} of {amount(device, device.ceiling_bytes)}"
+    told = f"it needs {amount(device, needed)} of {part_of(device)}, where {there_is} are free"
+    if coming := leaving_bytes(world, device.name):
+        told += f" and {amount(device, coming)} on their way back"
+    held = holders(world, device.name, seeker)
+    return f"{told}: {'; '.join(held)}" if held else told
+
+
+def being_made(world: World, seeker: Seeker) -> str:
+    """How far its plan has come."""
+    plan = world.plans[seeker.key]
+    return "room is being made for it: " + "; ".join(victim_of(world, victim) for victim in plan.victims)
+
+
+def victim_of(world: World, victim: Instance) -> str:
+    """How one leaves for it."""
+    key = victim.model.key
+    if victim.worker.exited is not None:
+        return f"{key}: {unseen(world, victim.worker)}"
+    if victim.leaving is None:
+        return f"{key} is {victim.state}"
+    if victim.leaving.drained:
+        return f"{key} is ready to leave"
+    reason = next((reason for reason in keeps(world, victim) if not reason.startswith("it is leaving")), None)
+    return f"{key} is asked whether it is idle" if reason is None else f"{key} is waited for, as {reason}"
+
+
+def before(world: World, seeker: Seeker) -> list[str]:
+    """Who is served first."""
+    mine = rank(seeker)
+    ahead = sorted((other for other in world.wanting.values() if rank(other) < mine), key=rank)
+    if not ahead:
+        return []
+    named = [other.key for other in ahead[:AHEAD]]
+    named += [f"{len(ahead) - AHEAD} more"] if len(ahead) > AHEAD else []
+    return [f"{listed(named)} {'stands' if len(ahead) == 1 else 'stand'} before it in the line"]
+
+
+def rank(seeker: Seeker) -> tuple[bool, float]:
+    """The order of the line (`room.py`)."""
+    return (not seeker.nested, seeker.wanted_since or 0.0)
