@@ -14,7 +14,7 @@ from lazyd.core.events import Configure, Event, HostFound, LeaseBusy, WorkerExit
 from lazyd.core.pace import pace_s
 from lazyd.core.spec import Config
 from lazyd.devices.first_look import FirstLook
-from lazyd.devices.nvml import Nvml
+from lazyd.devices.nvml import Nvml, has_driver
 from lazyd.devices.ram import Ram
 from lazyd.devices.source import Sample
 from lazyd.varlink.connection import Connection
@@ -32,6 +32,7 @@ from .measuring import Measuring
 from .methods import Methods
 from .phase import Phase
 from .pins import PinKeeper
+from .placing import Gpus
 from .prediction import Predictor
 from .preparing import Preparing
 from .requests import Requests
@@ -45,6 +46,10 @@ from .workers import Workers
 
 URGENT = (HostFound, WorkerStarted, WorkerExited, LeaseBusy)
 """After these, memory may be about to change."""
+
+
+LOOK_S = 10.0
+"""Zygotes are prepared when the GPUs have been found, or after this time."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,7 +91,7 @@ class Parts:
         self.workers = workers = Workers(self._hear, configuration.spec_of, background.once)
         predictor = Predictor(configuration.spec_of, driver.tell, background)
         self.keeping = keeping = Keeping()
-        workers.uuids = given.gpus.uuid
+        workers.gpus = gpus = Gpus(has_driver, given.gpus.uuid)
         self.ram = Ram()
         around = Surroundings(
             workers=workers,
@@ -97,7 +102,7 @@ class Parts:
         )
         self.measuring = measuring = Measuring(self.ram, given.gpus, around, given.first)
         driver.connect(effects.table(requests, workers, predictor, pins, keeping, measuring, journal))
-        self.preparing = Preparing(configuration, pins, background)
+        self.preparing = Preparing(configuration, pins, background, gpus, lambda: given.first.samples(LOOK_S))
         self.host = HostKeeper(
             given.runtime,
             given.listening.getsockname(),

@@ -8,15 +8,44 @@ Whatever a model's own settings say there gives way.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from lazyd.core.needs import RAM
 
-Uuids = Callable[[str], str | None]
-"""The UUID of a device; None for RAM, and for what is not there or has never answered."""
+ALL = tuple(f"gpu{number}" for number in range(64))
+"""Names that GPUs may have."""
 
-_FIRST = tuple(f"gpu{number}" for number in range(8))
-"""If none of these has ever answered there is no GPU."""
+
+@dataclass(frozen=True)
+class Gpus:
+    """What is known of this machine's GPUs when it is asked. Asking does not block."""
+
+    driver: Callable[[], bool] = lambda: False
+    """Whether their driver is there, and so GPUs may be, though they have not answered yet."""
+    uuid: Callable[[str], str | None] = lambda _device: None
+    """By device; None for what is not there or has never answered."""
+
+    def first(self, among: Sequence[str] = ALL) -> str | None:
+        """The first that has answered."""
+        return next((gpu for gpu in among if self.uuid(gpu) is not None), None)
+
+    def environment(self, devices: Sequence[str]) -> dict[str, str]:
+        """Variables that show a process the GPUs among these devices and no others; none without a driver.
+
+        Raises:
+            LookupError: the UUID of a GPU is not known, with a line that says so.
+        """
+        gpus = [device for device in devices if device != RAM]
+        if not gpus and not self.driver():
+            return {}
+        return {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": ",".join(map(self._known, gpus))}
+
+    def _known(self, gpu: str) -> str:
+        uuid = self.uuid(gpu)
+        if uuid is None:
+            raise LookupError(f"the driver does not say what {gpu} is called, so no worker can be kept to it")
+        return uuid
 
 
 def placement(devices: Sequence[str], layers: Mapping[str, int]) -> dict[str, Any]:
@@ -29,27 +58,3 @@ def placement(devices: Sequence[str], layers: Mapping[str, int]) -> dict[str, An
         return {"on": "gpu"}
     divided = {"on": "gpu", "layers": [layers[device] for device in gpus]}
     return {**divided, "of": sum(layers.values())} if layers.get(RAM) else divided
-
-
-def environment(devices: Sequence[str], uuids: Uuids) -> dict[str, str]:
-    """Variables that show a process these GPUs and no others; none on a machine that has no GPU.
-
-    Raises:
-        LookupError: the UUID of a GPU is not known, with a line that says so.
-    """
-    gpus = [device for device in devices if device != RAM]
-    if not gpus and first_gpu(uuids) is None:
-        return {}
-    return {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": ",".join(_uuid(gpu, uuids) for gpu in gpus)}
-
-
-def first_gpu(uuids: Uuids, among: Sequence[str] = _FIRST) -> str | None:
-    """The first GPU that has answered; None on a machine without one."""
-    return next((gpu for gpu in among if uuids(gpu) is not None), None)
-
-
-def _uuid(gpu: str, uuids: Uuids) -> str:
-    uuid = uuids(gpu)
-    if uuid is None:
-        raise LookupError(f"the driver does not say what {gpu} is called, so no worker can be kept to it")
-    return uuid

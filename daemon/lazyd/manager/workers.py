@@ -17,11 +17,11 @@ from lazyd.core.events import Event, WorkerExited, WorkerReport, WorkerStarted
 from lazyd.core.spec import ModelSpec
 from lazyd.wire import packets
 
-from . import placing
 from .channel import Channel
 from .environment import as_told, merged_environment
 from .hostlink import HostLink
 from .messages import Exited, FromHost, Measured, Started
+from .placing import Gpus, placement
 from .prediction import reason_of
 
 log = logging.getLogger("lazyd.workers")
@@ -39,8 +39,7 @@ class Workers:
         self._tell = tell
         self._spec_of = spec_of
         self._run = run
-        self.uuids: placing.Uuids = lambda _device: None
-        """By which name a worker is told of a GPU."""
+        self.gpus = Gpus()
         self._link: HostLink | None = None
         self.channels: dict[str, Channel] = {}
         self.pids: dict[str, list[int]] = {}
@@ -88,7 +87,7 @@ class Workers:
             )
             return
         try:
-            gpus = placing.environment(effect.devices, self.uuids)
+            gpus = self.gpus.environment(effect.devices)
         except LookupError as error:
             self._not_started(effect.worker, reason_of(error))
             return
@@ -145,7 +144,7 @@ class Workers:
             "model": effect.model,
             "spec": {
                 **as_told(spec, environment),
-                "placement": placing.placement(effect.devices, effect.layers),
+                "placement": placement(effect.devices, effect.layers),
             },
             "devices": effect.devices,
             "memo": effect.memo,

@@ -9,12 +9,11 @@ from pathlib import Path
 import pytest
 
 from lazyd import places
-from lazyd.core.spec import Config, ModelSpec, Settings, Tier
+from lazyd.core.spec import ModelSpec
 from lazyd.manager import pins
 from lazyd.manager.environment import merged_environment
 from lazyd.manager.logs import LogReader
 from lazyd.manager.pins import PinKeeper
-from lazyd.manager.preparing import likely
 from lazyd.manager.roles import Role, Roles
 from lazyd.manager.tasks import Background
 from lazyd.varlink.peer import Peer
@@ -64,29 +63,6 @@ def test_a_wrong_line_of_an_env_file_is_named_and_not_shown(tmp_path: Path) -> N
     with pytest.raises(ValueError, match=":2: expected NAME=value") as wrong:
         merged_environment(spec(env_file=str(file)))
     assert "hunter2" not in str(wrong.value)
-
-
-# Zygotes that are likely to be needed.
-
-
-def config(*specs: ModelSpec, max_zygotes: int = 4) -> Config:
-    return Config(settings=Settings(max_zygotes=max_zygotes), models={spec.key: spec for spec in specs})
-
-
-def test_models_that_can_share_a_zygote_ask_for_one() -> None:
-    specs = [spec("a"), spec("b"), spec("c", env={"X": "1"}), spec("d", python="/opt/python")]
-    assert [found.name for found in likely(config(*specs), frozenset())] == ["a", "c", "d"]
-
-
-def test_zygotes_of_residents_and_pinned_models_come_first_and_no_more_than_fit() -> None:
-    specs = [
-        spec("a"),
-        spec("b", env={"X": "1"}, tier=Tier.RESIDENT),
-        spec("c", env={"X": "2"}),
-        spec("d", env={"X": "3"}, pin=True),
-    ]
-    assert [found.name for found in likely(config(*specs, max_zygotes=3), frozenset({"c"}))] == ["b", "c", "d"]
-    assert likely(config(*specs, max_zygotes=0), frozenset()) == []
 
 
 # Pins.

@@ -17,6 +17,7 @@ from lazyd.core.events import (
     WorkerStarted,
 )
 from lazyd.core.spec import ModelSpec
+from lazyd.manager.placing import Gpus
 
 from .fake_host import FakeHost
 from .half import Manager, report
@@ -89,7 +90,7 @@ async def test_a_worker_is_started_for_its_devices_whatever_its_own_settings_say
     manager: Manager, host: FakeHost
 ) -> None:
     manager.spec = ModelSpec(name="m", runtime="python", env={"A": "1", "CUDA_VISIBLE_DEVICES": "7"})
-    manager.workers.uuids = {"gpu0": "GPU-a", "gpu1": "GPU-b"}.get
+    manager.workers.gpus = Gpus(lambda: True, {"gpu0": "GPU-a", "gpu1": "GPU-b"}.get)
     await manager.start()
     manager.start_worker(devices=("gpu1", "ram"), gpu1=20, ram=13)
     spec = (await host.told("start"))["spec"]
@@ -104,7 +105,7 @@ async def test_an_env_file_does_not_show_a_worker_other_gpus_either(
     with open(path, "w") as file:  # noqa: ASYNC230
         file.write("CUDA_VISIBLE_DEVICES=0\n")
     manager.spec = ModelSpec(name="m", runtime="python", env_file=path)
-    manager.workers.uuids = {"gpu0": "GPU-a"}.get
+    manager.workers.gpus = Gpus(lambda: True, {"gpu0": "GPU-a"}.get)
     await manager.start()
     manager.start_worker()
     assert (await host.told("start"))["spec"]["env"]["CUDA_VISIBLE_DEVICES"] == ""
