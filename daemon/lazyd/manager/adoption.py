@@ -24,14 +24,18 @@ SILENCE_S = 2.0
 """How long a worker may take to say what it holds."""
 
 
-async def adopt(link: HostLink, workers: Workers, tell: Callable[[Event], None]) -> None:
-    """Attaches to all workers of the host and tells the core of them; it answers again after that."""
+async def adopt(link: HostLink, workers: Workers, tell: Callable[[Event], None], *, is_first: bool) -> None:
+    """Attaches to all workers of the host and tells the core of them; it answers again after that.
+
+    What the host has kept counts for the first that a manager finds: later it knows better itself.
+    """
     workers.connect(link)
     channels = [(workers.attach(told.report), told.report) for told in link.workers]
     if channels:
         await asyncio.wait([channel.own_report for channel, _ in channels], timeout=SILENCE_S)
     reports = [_report(channel, last) for channel, last in channels]
-    tell(HostFound(workers=tuple(reports), reservations=keeping.reservations(link.hello.kept)))
+    kept = keeping.reservations(link.hello.kept) if is_first else ()
+    tell(HostFound(workers=tuple(reports), reservations=kept))
     for (channel, _), report in zip(channels, reports, strict=True):
         channel.release(report)
     link.listen(workers.hear)

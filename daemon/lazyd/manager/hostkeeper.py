@@ -70,6 +70,7 @@ class HostKeeper:
         self._process: subprocess.Popen[bytes] | None = None
         self._pidfd: int | None = None
         self._adopted = False
+        self._is_first = True
         self._wanted = True
         self._spawning = asyncio.Lock()
 
@@ -126,12 +127,12 @@ class HostKeeper:
             self._pidfd = None  # it has just ended, or runs where its pid means nothing here
         self._link = link
         try:
-            await adopt(link, self._workers, self._tell)
+            await adopt(link, self._workers, self._tell, is_first=self._is_first)
         except BaseException:
             self._link = None
             link.close()
             raise
-        self._adopted = True
+        self._adopted, self._is_first = True, False
         self._on_connected(link)
         log.info("connected to the host (pid %d) with %d workers", link.pid, len(link.workers))
 

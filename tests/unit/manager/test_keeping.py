@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import msgspec
 import pytest
 
 from lazyd.core.effects import KeepReservations
@@ -49,6 +50,15 @@ async def test_a_host_that_comes_later_keeps_the_reservations_that_there_are(
     await until(lambda: manager.of(HostLost))
     later = FakeHost(directory, started=2.0)
     assert (await later.told("keep"))["what"]["reservations"][0]["id"] == "r"
+
+
+async def test_what_a_host_kept_before_its_connection_broke_is_no_news(manager: Manager, host: FakeHost) -> None:
+    """What the manager has told since was lost with the connection, and it knows better."""
+    host.kept = {"reservations": [msgspec.to_builtins(HELD)]}
+    await manager.start()
+    host.drop_manager()
+    await until(lambda: len(manager.of(HostFound)) == 2)
+    assert [len(found.reservations) for found in manager.of(HostFound)] == [1, 0]
 
 
 async def test_dry_runs_are_answered_each_by_its_own_number(manager: Manager, host: FakeHost) -> None:
