@@ -11,14 +11,29 @@ All of a whole runtime that serves text files:
     class Runtime:
         name, imports = "text", ()
         def final_env(self, spec): return {}
+        OUT_OF_MEMORY, dry_run = out_of_memory.signs(), None
+        def out_of_memory(self, error): return out_of_memory.is_in(error, self.OUT_OF_MEMORY)
         def describe(self, spec): return {"bytes": os.path.getsize(spec["path"])}
-        def estimate(self, spec): return 2 * os.path.getsize(spec["path"])
+        def files(self, spec): return [spec["path"]]
+        def needs(self, spec):
+            ram = {"ram": 2 * os.path.getsize(spec["path"]), "gpu": []}
+            return {"ram": ram, "gpu": None, "layers": None, "files": {}, "source": "file size"}
         def load(self, spec, member, progress): text = Text(); text.lines = open(spec["path"]).readlines(); return text
 
 A `spec` is a model's description as plain data: what `ModelSpec` holds, defaults left out. The
-manager calls `describe` and `estimate`, the host `final_env`; neither may import a model library,
-so a module here imports the standard library alone, and its own library in `load`. Worker, host
-and manager import this. Python 3.9 and later.
+manager calls `describe`, `files` and `needs`, the host `final_env`; neither may import a model library,
+so a module here imports the standard library alone, and its own library in `load` and `dry_run`. Worker,
+host and manager import this. Python 3.9 and later.
+
+What a model needs is told as a dict, since it crosses processes:
+
+    {"ram": {"ram": bytes, "gpu": []},            in RAM; None: it cannot be loaded so
+     "gpu": {"ram": bytes, "gpu": [bytes]},       whole on one GPU, and in RAM beside; or None
+     "layers": {…},                               the fields of `lazyd.core.needs.Layers`; None: it cannot be divided
+     "files": {"device:inode": bytes},            files that it maps while any of it is in RAM
+     "source": "file size"}                       or "default", where nothing is known, or "dry run"
+
+Bytes in RAM are anonymous and shared memory; pages of mapped files are told apart, as `files`.
 """
 
 from __future__ import annotations
@@ -27,6 +42,7 @@ import importlib
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
+    import re
     from collections.abc import Callable, Sequence
 
     Progress = Callable[[str, "float | None"], None]
@@ -89,12 +105,27 @@ class Runtime(Protocol):
     def describe(self, spec: dict[str, Any]) -> dict[str, Any]:
         """What the model's files say of themselves. Raises `OSError`, `ValueError` with a clear line."""
 
-    def estimate(self, spec: dict[str, Any]) -> int:
-        """Bytes of RAM that it will need.
+    def files(self, spec: dict[str, Any]) -> list[str]:
+        """Paths of all that its needs depend on. What was learned of it holds until one of them changes."""
+
+    def needs(self, spec: dict[str, Any]) -> dict[str, Any]:
+        """What it will need by its files alone, quickly and without its library; see above.
 
         Raises `OSError` or `ValueError`, with a clear line, if it cannot be loaded at all:
         a file is missing, truncated, or may not be read.
         """
+
+    dry_run: Callable[[dict[str, Any]], dict[str, Any]] | None
+    """The same, by its library, in a process of its own that ends after it; a runtime may have none.
+
+    It raises whatever a load would.
+    """
+
+    OUT_OF_MEMORY: re.Pattern[str]
+    """Found in the last lines of a worker's log if it ended for want of memory; see `out_of_memory.signs`."""
+
+    def out_of_memory(self, error: BaseException) -> bool:
+        """Whether a load or a call failed for want of memory, of any device."""
 
     def load(self, spec: dict[str, Any], member: str | None, progress: Progress) -> LoadedModel:
         """Loads it. `member` is the part of a family's member's name that ``*`` stands for."""

@@ -14,15 +14,15 @@ import os
 import re
 import struct
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _MAGIC = b"GGUF"
 _MAX_ITEMS = 1 << 32
-_LISTED = 16
-"""Arrays longer than this (vocabularies) are given as their length."""
+_LISTED = {"texts": 16, "numbers": 512}
+"""Arrays longer than this (vocabularies) are given as their length; models have a number for each layer."""
 _SCALARS = {0: "<B", 1: "<b", 2: "<H", 3: "<h", 4: "<I", 5: "<i", 6: "<f", 7: "<?", 10: "<Q", 11: "<q", 12: "<d"}
 _STRING, _ARRAY = 8, 9
 _READS = (1 << 20, 1 << 24, 1 << 28)
@@ -62,8 +62,22 @@ TENSOR_TYPES = {
     34: ("TQ1_0", 256, 54),
     35: ("TQ2_0", 256, 66),
     39: ("MXFP4", 32, 17),
+    40: ("NVFP4", 64, 36),
+    41: ("Q1_0", 128, 18),
+    42: ("Q2_0", 64, 18),
 }
 """By ggml's number: name, elements of a block, bytes of a block."""
+
+
+class Tensor(NamedTuple):
+    """One tensor as it is described."""
+
+    name: str
+    kind: str
+    """Of `TENSOR_TYPES`, or ``type 99``."""
+    shape: tuple[int, ...]
+    """The longest run of numbers first, so a matrix has (columns, rows)."""
+    bytes: int
 
 
 @dataclass(frozen=True)
@@ -75,11 +89,7 @@ class Header:
     version: int
     metadata: dict[str, Any]
     """Keys as they stand in the file; of a long array only ``{"length": n}``."""
-    tensors: int
-    parameters: int
-    """Numbers in all tensors."""
-    bytes_by_type: dict[str, int]
-    """How many bytes of tensors are of which type; an unknown type counts as 0."""
+    tensors: tuple[Tensor, ...]
     needed_bytes: int
     """Where the last tensor ends: a shorter file is truncated."""
 
@@ -87,12 +97,29 @@ class Header:
     def architecture(self) -> str:
         return str(self.metadata.get("general.architecture", "unknown"))
 
+    @property
+    def parameters(self) -> int:
+        """Numbers in all tensors."""
+        return sum(math.prod(tensor.shape) for tensor in self.tensors)
+
+    @property
+    def bytes_by_type(self) -> dict[str, int]:
+        """How many bytes of tensors are of which type."""
+        by_type: dict[str, int] = {}
+        for tensor in self.tensors:
+            by_type[tensor.kind] = by_type.get(tensor.kind, 0) + tensor.bytes
+        return by_type
+
     def of_architecture(self, key: str, default: int = 0) -> int:
         """A number that the file states for its architecture, such as ``context_length``."""
+        return max(self.by_layer(key, 1, default))
+
+    def by_layer(self, key: str, layers: int, default: int = 0) -> list[int]:
+        """The same for each of so many layers, for which a file may state one number or many."""
         value = self.metadata.get(f"{self.architecture}.{key}", default)
-        if isinstance(value, list):
-            value = max(value, default=default)
-        return int(value) if isinstance(value, (int, float)) else default
+        numbers = value if isinstance(value, list) and value else [value]
+        found = [int(number) if isinstance(number, (int, float)) else default for number in numbers]
+        return found if len(found) >= layers else [max(found)] * layers
 
 
 def read(path: str) -> Header:
@@ -179,7 +206,7 @@ class _Cursor:
 
     def header(self) -> Header:
         metadata = dict(self.pairs())
-        parameters, ends, by_type = self.describe_tensors(self.tensors)
+        tensors, ends = self.describe_tensors(self.tensors)
         alignment = metadata.get("general.alignment", 32)
         start = self.place + -self.place % alignment if isinstance(alignment, int) and alignment > 0 else self.place
         return Header(
@@ -187,26 +214,22 @@ class _Cursor:
             file_bytes=self.file_bytes,
             version=self.version,
             metadata=metadata,
-            tensors=self.tensors,
-            parameters=parameters,
-            bytes_by_type=by_type,
+            tensors=tuple(tensors),
             needed_bytes=start + ends,
         )
 
-    def describe_tensors(self, count: int) -> tuple[int, int, dict[str, int]]:
-        """Elements of all tensors, the end of the last one's data, and bytes by type."""
-        parameters, ends = 0, 0
-        by_type: dict[str, int] = {}
+    def describe_tensors(self, count: int) -> tuple[list[Tensor], int]:
+        """All of them, and where the data of the last one ends, counted from where the data begins."""
+        tensors, ends = [], 0
         for _ in range(count):
-            self.text()
-            elements = math.prod(self.take("<Q") for _ in range(self.take("<I")))
+            name = self.text()
+            shape = tuple(self.take("<Q") for _ in range(self.take("<I")))
             kind, offset = self.take("<I"), self.take("<Q")
-            name, block, block_bytes = TENSOR_TYPES.get(kind, (f"type {kind}", 1, 0))
-            size = -(-elements // block) * block_bytes
-            parameters += elements
+            called, block, block_bytes = TENSOR_TYPES.get(kind, (f"type {kind}", 1, 0))
+            size = -(-math.prod(shape) // block) * block_bytes
+            tensors.append(Tensor(name, called, shape, size))
             ends = max(ends, offset + size)
-            by_type[name] = by_type.get(name, 0) + size
-        return parameters, ends, by_type
+        return tensors, ends
 
     def take(self, form: str) -> Any:
         (value,) = struct.unpack_from(form, self.data, self.place)
@@ -234,7 +257,7 @@ class _Cursor:
 
     def array(self) -> Any:
         kind, length = self.take("<I"), self.take("<Q")
-        if length <= _LISTED:
+        if length <= _LISTED["numbers" if kind in _SCALARS else "texts"]:
             return [self.value(kind) for _ in range(length)]
         if kind in _SCALARS:
             self.skip(length * struct.calcsize(_SCALARS[kind]))

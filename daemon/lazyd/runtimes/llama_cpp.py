@@ -1,7 +1,12 @@
 """The runtime ``llama_cpp``: GGUF models by llama-cpp-python.
 
 Options and arguments keep that library's names. Without ``n_ctx`` the context is the model's own,
-but at most `DEFAULT_N_CTX`. The library is imported by `load` alone, in `llama_cpp_model`.
+but at most 4096. The library is imported by `load` and `dry_run` alone.
+
+- `llama_cpp_options` what the options mean for memory, and for where the model goes
+- `llama_cpp_parts`, `llama_cpp_needs` what a model consists of and what that comes to
+- `llama_cpp_library` what the library can do here, without importing it; `llama_cpp_dry_run` asks it
+- `llama_cpp_model`, `llama_cpp_embedder`, `llama_cpp_params`, `llama_cpp_log` a model in memory
 """
 
 from __future__ import annotations
@@ -9,7 +14,9 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from . import checked, gguf
+from . import checked, gguf, llama_cpp_library, llama_cpp_needs, llama_cpp_options, llama_cpp_parts, out_of_memory
+from .llama_cpp_options import Options
+from .llama_cpp_parts import Model
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,82 +24,84 @@ if TYPE_CHECKING:
     from . import Progress
     from .llama_cpp_model import LlamaModel
 
-DEFAULT_N_CTX = 4096
-_PROCESS_BYTES = 128 * checked.MIB
-"""Interpreter, libraries and what llama.cpp computes in, as measured for short prompts."""
-_KV_BYTES = 2
-"""Of one number in the key-value cache: 16-bit floats."""
-
 
 class LlamaCppRuntime:
     """Loads GGUF files."""
 
     name = "llama_cpp"
-    imports: Sequence[str] = ("llama_cpp", "lazyd.runtimes.llama_cpp_model")
+    imports: Sequence[str] = ("llama_cpp", "lazyd.runtimes.llama_cpp_model", "lazyd.runtimes.llama_cpp_dry_run")
+    OUT_OF_MEMORY = out_of_memory.signs(r"llama_decode returned -2\b", r"llama_encode returned -2\b", r"\(code -2\)")
+    """Where a computation finds no memory llama.cpp returns -2; 1 is a context that is full."""
 
     def final_env(self, spec: dict[str, Any]) -> dict[str, str]:  # noqa: ARG002
         return {}
 
     def describe(self, spec: dict[str, Any]) -> dict[str, Any]:
-        header = _header(spec)
+        path = _path(spec)
+        header = gguf.read(path)
         return {
             "format": f"GGUF {header.version}",
             "architecture": header.architecture,
             "name": header.metadata.get("general.name"),
             "parameters": header.parameters,
             "contextLength": header.of_architecture("context_length"),
-            "fileBytes": sum(map(checked.file_size, gguf.parts(spec["path"]))),
-            "tensors": header.tensors,
+            "fileBytes": sum(map(checked.file_size, gguf.parts(path))),
+            "tensors": len(header.tensors),
             "bytesByType": header.bytes_by_type,
             "metadata": header.metadata,
         }
 
-    def estimate(self, spec: dict[str, Any]) -> int:
+    def files(self, spec: dict[str, Any]) -> list[str]:
+        path, options = spec.get("path"), spec.get("options", {})
+        library = llama_cpp_library.directory(spec)
+        return [
+            *(gguf.parts(path) if path else []),
+            *filter(None, [options.get("lora_path")]),
+            *(llama_cpp_library.itself(library) if library else []),
+        ]
+
+    def needs(self, spec: dict[str, Any]) -> dict[str, Any]:
         checked.interpreter(spec)
-        header = _header(spec)
-        weights = sum(map(checked.file_size, gguf.parts(spec["path"])))
-        return (
-            weights
-            + _cache_bytes(header, context_length(header.of_architecture("context_length"), spec))
-            + _PROCESS_BYTES
-        )
+        model, options, files = _read(spec)
+        weights = llama_cpp_parts.weights(model, llama_cpp_library.repacked_types())
+        figures = llama_cpp_needs.estimated(model, options)
+        on_gpu = llama_cpp_library.has_gpu_backend(llama_cpp_library.directory(spec))
+        needs = llama_cpp_needs.summed(weights, figures, options, files, on_gpu=on_gpu)
+        return {**needs, "source": "file size"}
+
+    def dry_run(self, spec: dict[str, Any]) -> dict[str, Any]:
+        from . import llama_cpp_dry_run
+
+        model, options, files = _read(spec)
+        return {**llama_cpp_dry_run.run(model, options, spec, files), "source": "dry run"}
+
+    def out_of_memory(self, error: BaseException) -> bool:
+        return out_of_memory.is_in(error, self.OUT_OF_MEMORY)
 
     def load(self, spec: dict[str, Any], member: str | None, progress: Progress) -> LlamaModel:  # noqa: ARG002
-        if not spec.get("path"):
-            raise ValueError("a llama_cpp model needs a path")
+        path = _path(spec)
+        options = Options.of(spec, gguf.context_length(path))
+        given = llama_cpp_options.placed(spec.get("options", {}), spec.get("placement"))
         progress("importing", None)
         from .llama_cpp_model import LlamaModel
 
-        n_ctx = context_length(gguf.context_length(spec["path"]), spec)
-        return LlamaModel(spec["path"], {**spec.get("options", {}), "n_ctx": n_ctx}, progress)
+        return LlamaModel(path, {**given, "n_ctx": options.n_ctx}, options.outputs, progress)
 
 
-def context_length(own: int | None, spec: dict[str, Any]) -> int:
-    """Cells of the context: the option ``n_ctx``, where 0 means the model's `own`, or a default."""
-    own = own or DEFAULT_N_CTX
-    asked = spec.get("options", {}).get("n_ctx")
-    if asked is None:
-        return min(own, DEFAULT_N_CTX)
-    return int(asked) or own
-
-
-def _header(spec: dict[str, Any]) -> gguf.Header:
+def _path(spec: dict[str, Any]) -> str:
     path = spec.get("path")
     if not path:
         raise ValueError("a llama_cpp model needs a path")
     if os.path.isdir(path):
         raise ValueError(f"{path} is a directory, not a GGUF file")
-    return gguf.read(path)
+    return str(path)
 
 
-def _cache_bytes(header: gguf.Header, n_ctx: int) -> int:
-    """The key-value cache: two vectors for each layer and cell."""
-    heads = header.of_architecture("attention.head_count", 1)
-    width = header.of_architecture("embedding_length") // max(heads, 1)
-    keys = header.of_architecture("attention.key_length", width)
-    values = header.of_architecture("attention.value_length", width)
-    shared_heads = header.of_architecture("attention.head_count_kv", heads)
-    return header.of_architecture("block_count") * shared_heads * (keys + values) * n_ctx * _KV_BYTES
+def _read(spec: dict[str, Any]) -> tuple[Model, Options, list[str]]:
+    """The model as its files describe it, its options, and the files that it maps. Raises `OSError`, `ValueError`."""
+    files = gguf.parts(_path(spec))
+    model = Model([gguf.read(file) for file in files])
+    return model, Options.of(spec, model.header.of_architecture("context_length")), files
 
 
 RUNTIME = LlamaCppRuntime()

@@ -7,8 +7,7 @@ from typing import Any
 
 import llama_cpp.llama_cpp as api
 
-MAX_TOKENS = 2048
-"""Of one text. The memory for computing grows with it."""
+from .llama_cpp_options import EMBEDDED_TOKENS
 
 
 class Embedder:
@@ -16,7 +15,7 @@ class Embedder:
 
     def __init__(self, llama: Any, pooling: int | None, switch: Any) -> None:
         self._llama = llama
-        self._tokens = min(llama.n_ctx(), MAX_TOKENS)
+        self._tokens = min(llama.n_ctx(), EMBEDDED_TOKENS)
         self._context = self._new_context(api.LLAMA_POOLING_TYPE_UNSPECIFIED if pooling is None else pooling)
         if pooling is None and api.llama_pooling_type(self._context) == api.LLAMA_POOLING_TYPE_NONE:
             # A model made for text says nothing of pooling; one vector for a text is what is asked for.

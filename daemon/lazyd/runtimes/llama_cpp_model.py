@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import llama_cpp
 import llama_cpp.llama_cpp as api
 
-from . import CallCancelled, LoadAborted, checked
+from . import CallCancelled, LoadAborted, checked, llama_cpp_params
 from .llama_cpp_embedder import Embedder
 from .llama_cpp_log import ErrorLog
 
@@ -24,10 +24,11 @@ _NOT_OPTIONS = frozenset(
     {"self", "model_path", "kwargs", "verbose", "chat_handler", "draft_model", "tokenizer", "embedding"}
 )
 """Arguments of `llama_cpp.Llama` that are no plain data, or are decided here."""
-_OURS = frozenset({"embedding", "verbose"})
+OURS = frozenset({"embedding", "verbose"})
+"""Options that are not passed on."""
 
 
-class _Llama(llama_cpp.Llama):
+class Llama(llama_cpp.Llama):
     """Looks at each token, and between the parts of a long prompt, whether the call is still wanted."""
 
     wanted: Callable[[], None] = staticmethod(lambda: None)
@@ -43,7 +44,7 @@ class _Llama(llama_cpp.Llama):
             super().eval(tokens[start : start + self.n_batch])
 
 
-class _Switch:
+class Switch:
     """Stops llama.cpp within a computation, from any thread and without Python's lock.
 
     llama.cpp calls a C function now and then, and stops if it answers true. `strlen` is one that
@@ -62,18 +63,23 @@ class _Switch:
         self._text[0] = b"\x00"
 
 
-class LlamaModel:
-    """Fulfils `lazyd.runtimes.LoadedModel`."""
+def check(options: dict[str, Any]) -> None:
+    """Raises `ValueError` for an option that the library does not have."""
+    known = set(inspect.signature(llama_cpp.Llama.__init__).parameters) - _NOT_OPTIONS
+    checked.known_options(options, known | OURS, "llama_cpp")
 
-    def __init__(self, path: str, options: dict[str, Any], progress: Progress) -> None:
-        known = set(inspect.signature(llama_cpp.Llama.__init__).parameters) - _NOT_OPTIONS
-        checked.known_options(options, known | _OURS, "llama_cpp")
+
+class LlamaModel:
+    """Fulfils `lazyd.runtimes.LoadedModel`. `outputs` is as in `llama_cpp_params.defaults`."""
+
+    def __init__(self, path: str, options: dict[str, Any], outputs: int, progress: Progress) -> None:
+        check(options)
         self._progress = progress
         self._aborted = False
         self._log = ErrorLog()
         self._log.attach()
-        self._switch = _Switch()
-        self._llama: Any = self._load(path, options)
+        self._switch = Switch()
+        self._llama: Any = self._load(path, options, outputs)
         api.llama_set_abort_callback(self._llama.ctx, self._switch.function, self._switch.argument)
         self._pooling = options.get("pooling_type")
         self._embedder: Embedder | None = None
@@ -122,14 +128,14 @@ class LlamaModel:
 
     # Loading.
 
-    def _load(self, path: str, options: dict[str, Any]) -> _Llama:
+    def _load(self, path: str, options: dict[str, Any], outputs: int) -> Llama:
         callback = api.llama_progress_callback(self._loading)
         self._callback = callback  # llama.cpp keeps its address as long as the model lives
-        own = {name: value for name, value in options.items() if name not in _OURS}
+        own = {name: value for name, value in options.items() if name not in OURS}
         self._say("loading")
         try:
-            with _model_params_with(callback):
-                llama = _Llama(path, verbose=False, **own)
+            with llama_cpp_params.defaults(outputs=outputs, progress=callback):
+                llama = Llama(path, verbose=False, **own)
         except Exception as error:
             if self._aborted:
                 raise LoadAborted from None
@@ -204,20 +210,3 @@ def _chunks(chunks: Iterator[Any]) -> Generator[Any, None, Any]:
         else:
             yield chunk
     return last
-
-
-@contextmanager
-def _model_params_with(callback: Any) -> Iterator[None]:
-    """Makes the library's defaults for loading include a callback, for which it has no argument of its own."""
-    original = api.llama_model_default_params
-
-    def with_callback() -> Any:
-        params = original()
-        params.progress_callback = callback
-        return params
-
-    api.llama_model_default_params = with_callback
-    try:
-        yield
-    finally:
-        api.llama_model_default_params = original

@@ -14,7 +14,7 @@ import importlib
 import operator
 from typing import TYPE_CHECKING, Any
 
-from . import checked
+from . import checked, out_of_memory
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -73,6 +73,8 @@ class PythonRuntime:
 
     name = "python"
     imports: Sequence[str] = ()
+    dry_run = None
+    OUT_OF_MEMORY = out_of_memory.signs()
 
     def final_env(self, spec: dict[str, Any]) -> dict[str, str]:  # noqa: ARG002
         # The user's code may import onnxruntime, whose telemetry thread does not survive being forked.
@@ -82,10 +84,26 @@ class PythonRuntime:
         module, attribute = _split(spec)
         return {"module": module, "attribute": attribute}
 
-    def estimate(self, spec: dict[str, Any]) -> int:
+    def files(self, spec: dict[str, Any]) -> list[str]:
+        return [spec["path"]] if spec.get("path") else []
+
+    def needs(self, spec: dict[str, Any]) -> dict[str, Any]:
+        """Only its author knows whether a factory uses a GPU: it is given one if ``device`` names one."""
         _split(spec)
         checked.interpreter(spec)
-        return checked.UNKNOWN_BYTES
+        wanted = spec.get("device", ())
+        named = [device for device in wanted if device.startswith("gpu")]
+        ram = {"ram": checked.UNKNOWN_BYTES, "gpu": []}
+        return {
+            "ram": ram if not named or len(named) < len(wanted) else None,
+            "gpu": {"ram": checked.UNKNOWN_BYTES, "gpu": [checked.UNKNOWN_BYTES]} if named else None,
+            "layers": None,
+            "files": {},
+            "source": "default",
+        }
+
+    def out_of_memory(self, error: BaseException) -> bool:
+        return out_of_memory.is_in(error, self.OUT_OF_MEMORY)
 
     def load(self, spec: dict[str, Any], member: str | None, progress: Progress) -> Instance:
         module, attribute = _split(spec)

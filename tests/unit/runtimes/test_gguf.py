@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import struct
 from pathlib import Path
 from typing import Any
@@ -26,19 +27,32 @@ def value(kind: str, content: Any) -> bytes:
     return struct.pack("<II", 4, content)
 
 
-def model(path: Path, *, pairs: dict[str, tuple[str, Any]] | None = None, kind: int = 2, shape: Any = (64, 10)) -> Path:
-    """A file with one tensor, 360 bytes of Q4_0 unless said otherwise."""
+def model(
+    path: Path,
+    *,
+    pairs: dict[str, tuple[str, Any]] | None = None,
+    kind: int = 2,
+    tensors: dict[str, tuple[int, tuple[int, ...]]] | None = None,
+) -> Path:
+    """A file with one tensor, 360 bytes of Q4_0, unless said otherwise."""
     pairs = pairs if pairs is not None else {"general.architecture": ("text", "tiny"), "tiny.context_length": ("n", 77)}
-    head = b"GGUF" + struct.pack("<IQQ", 3, 1, len(pairs))
+    tensors = tensors if tensors is not None else {"weights": (kind, (64, 10))}
+    head = b"GGUF" + struct.pack("<IQQ", 3, len(tensors), len(pairs))
     head += b"".join(text(key) + value(*content) for key, content in pairs.items())
-    head += text("weights") + struct.pack(f"<I{len(shape)}Q", len(shape), *shape) + struct.pack("<IQ", kind, 0)
-    path.write_bytes(head + bytes(-len(head) % 32) + bytes(360))
+    offset = 0
+    for name, (number, shape) in tensors.items():
+        head += text(name) + struct.pack(f"<I{len(shape)}Q", len(shape), *shape) + struct.pack("<IQ", number, offset)
+        _, block, block_bytes = gguf.TENSOR_TYPES.get(number, ("", 64, 36))
+        offset += -(-math.prod(shape) // block) * block_bytes
+        offset += -offset % 32 if len(tensors) > 1 else 0
+    path.write_bytes(head + bytes(-len(head) % 32) + bytes(offset))
     return path
 
 
 def test_a_header_tells_what_the_model_is(tmp_path: Path) -> None:
     header = gguf.read(str(model(tmp_path / "m.gguf")))
-    assert (header.architecture, header.tensors, header.parameters) == ("tiny", 1, 640)
+    assert (header.architecture, header.parameters) == ("tiny", 640)
+    assert header.tensors == (gguf.Tensor("weights", "Q4_0", (64, 10), 360),)
     assert header.bytes_by_type == {"Q4_0": 360}
     assert header.of_architecture("context_length") == 77
     assert header.needed_bytes == header.file_bytes
@@ -48,6 +62,15 @@ def test_long_arrays_are_given_as_their_length(tmp_path: Path) -> None:
     pairs = {"few": ("texts", ["a", "b"]), "many": ("texts", ["x"] * 1000), "numbers": ("numbers", range(1000))}
     metadata = gguf.read(str(model(tmp_path / "m.gguf", pairs=pairs))).metadata
     assert metadata == {"few": ["a", "b"], "many": {"length": 1000}, "numbers": {"length": 1000}}
+
+
+def test_a_number_may_be_stated_for_each_layer(tmp_path: Path) -> None:
+    pairs = {"general.architecture": ("text", "tiny"), "tiny.heads": ("numbers", [*range(40)]), "tiny.width": ("n", 7)}
+    header = gguf.read(str(model(tmp_path / "m.gguf", pairs=pairs)))
+    assert header.by_layer("heads", 40) == [*range(40)]
+    assert header.by_layer("width", 3) == [7, 7, 7]
+    assert header.by_layer("missing", 2, default=5) == [5, 5]
+    assert header.of_architecture("heads") == 39
 
 
 def test_the_context_length_is_found_without_reading_on(tmp_path: Path) -> None:

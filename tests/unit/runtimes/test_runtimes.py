@@ -43,29 +43,6 @@ def test_looking_at_a_model_imports_no_model_library(name: str) -> None:
     assert subprocess.run([sys.executable, "-c", program], capture_output=True, check=True).stdout == b"[]\n"
 
 
-def test_the_key_value_cache_is_part_of_the_estimate(tmp_path: Path) -> None:
-    """11.25 MiB at 512 cells and 90 at 4096, as llama.cpp reports for a model of this shape."""
-    path = model(tmp_path / "m.gguf", pairs=TINY)
-    estimate = runtime_named("llama_cpp").estimate
-    assert estimate(llama(path, n_ctx=4096)) - estimate(llama(path, n_ctx=512)) == (90 - 11.25) * 1024 * 1024
-
-
-def test_without_n_ctx_the_context_is_the_models_own_up_to_a_limit(tmp_path: Path) -> None:
-    path = model(tmp_path / "m.gguf", pairs=TINY)
-    estimate = runtime_named("llama_cpp").estimate
-    assert estimate(llama(path)) == estimate(llama(path, n_ctx=4096))
-    assert estimate(llama(path, n_ctx=0)) == estimate(llama(path, n_ctx=8192))
-
-
-def test_every_part_of_a_split_model_counts(tmp_path: Path) -> None:
-    first = model(tmp_path / "m-00001-of-00002.gguf", pairs=TINY)
-    with pytest.raises(FileNotFoundError, match="00002-of-00002"):
-        runtime_named("llama_cpp").estimate(llama(first))
-    (tmp_path / "m-00002-of-00002.gguf").write_bytes(bytes(1000))
-    whole = runtime_named("llama_cpp").estimate(llama(first))
-    assert whole - runtime_named("llama_cpp").estimate(llama(model(tmp_path / "m.gguf", pairs=TINY))) == 1000
-
-
 @pytest.mark.parametrize(
     ("spec", "reason"),
     [
@@ -78,7 +55,7 @@ def test_every_part_of_a_split_model_counts(tmp_path: Path) -> None:
 )
 def test_what_cannot_be_loaded_is_told_before_anything_starts(spec: dict[str, Any], reason: str) -> None:
     with pytest.raises((OSError, ValueError), match=reason):
-        runtime_named("llama_cpp").estimate({"name": "m", "runtime": "llama_cpp", **spec})
+        runtime_named("llama_cpp").needs({"name": "m", "runtime": "llama_cpp", **spec})
 
 
 def test_a_model_is_described_by_its_file(tmp_path: Path) -> None:
@@ -90,7 +67,17 @@ def test_a_model_is_described_by_its_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize("factory", ["", "things", "things:", ":make"])
 def test_a_factory_is_a_module_and_an_attribute(factory: str) -> None:
     with pytest.raises(ValueError, match="is not of the form module:attribute"):
-        runtime_named("python").estimate({"name": "m", "runtime": "python", "factory": factory})
+        runtime_named("python").needs({"name": "m", "runtime": "python", "factory": factory})
+
+
+@pytest.mark.parametrize(
+    ("device", "ways"),
+    [((), ["ram"]), (("ram",), ["ram"]), (("gpu0",), ["gpu"]), (("gpu",), ["gpu"]), (("gpu1", "ram"), ["ram", "gpu"])],
+)
+def test_a_factory_is_given_a_gpu_only_if_its_model_names_one(device: tuple[str, ...], ways: list[str]) -> None:
+    needs = runtime_named("python").needs({"name": "m", "runtime": "python", "factory": "a:b", "device": device})
+    assert [way for way in ("ram", "gpu") if needs[way]] == ways
+    assert needs["source"] == "default"
 
 
 @pytest.mark.parametrize(
