@@ -1,94 +1,199 @@
-"""Devices as bars: what lazyd has booked, what others use, what stays free, what can be had."""
+"""Devices as bars: who holds what of each, and what can still be had.
+
+Two lines a device: its figures, whose headings are the bar's legend, and below them the bar over the
+whole width, with the names of models and reservations beneath their parts as far as they fit.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from .table import GAP, Cell, Column, lines
-from .terminal import Look, cells
+from .bars import Part, bar_lines
+from .models import full_name
+from .table import Cell, Column, lines
+from .terminal import Look, one_line, shorten
 from .units import size
 
 WIDE = 100
-"""From this many columns on there is room for more than the essential."""
-_FIGURE = 8
-"""Columns that the widest size takes: ``99.9 GiB``."""
-_LEAST_BAR, _MOST_BAR = 8, 44
+NARROW = 80
+"""From these many columns on there is room for more than the essential; with fewer than those not even for that."""
+_INDENT = 2
+_MOST_BAR = 110
+"""Columns; a longer bar tells no more."""
+_LOST = "lost: the driver does not find it any more; nothing is loaded there meanwhile"
+
+Device = dict[str, Any]
+Holders = Sequence[tuple[str, int]]
+"""Who holds how many bytes of a device, by name."""
 
 
-class _Part(NamedTuple):
+def model_holders(models: Sequence[dict[str, Any]], device: str) -> Holders:
+    """What the workers of models hold; those of a family share one, which has the family's name."""
+    found: dict[str, tuple[str, int]] = {}
+    for model in models:
+        for worker in model["workers"]:
+            found[worker["id"]] = (model.get("family") or full_name(model), worker["bookedBytes"].get(device, 0))
+    return list(found.values())
+
+
+def reservation_holders(reservations: Sequence[dict[str, Any]], device: str) -> Holders:
+    """What is reserved, by the name of the program."""
+    return [(program(one), one["bytes"]) for one in reservations if one["device"] == device]
+
+
+def program(reservation: dict[str, Any]) -> str:
+    """What a reservation is for, without options."""
+    command = str(reservation.get("command") or "").partition(" -")[0].strip()
+    return command or f"pid {reservation['pid']}"
+
+
+class _Figure(NamedTuple):
+    """One column of figures, and one kind of part in the bars."""
+
     title: str
-    key: str
+    bytes: Callable[[Device], int]
     glyph: str
     ascii: str
     style: str
+    always: bool = True
+    """Otherwise it is only shown if some device has any of it."""
 
 
-_PARTS = (
-    _Part("BOOKED", "bookedBytes", "█", "#", "cyan"),
-    _Part("FOREIGN", "foreignBytes", "▒", "=", "yellow"),
-    _Part("MARGIN", "marginBytes", "░", "-", "blue"),
-    _Part("FREE", "freeBytes", "·", ".", "dim"),
-)
+def _models(device: Device) -> int:
+    return max(int(device["bookedBytes"]) - _reserved(device), 0)
 
 
-def device_lines(devices: Sequence[dict[str, Any]], look: Look) -> list[str]:
-    """The table of devices. Its headings are the bars' legend; a full bar is the whole device."""
-    figures = [Column(f"{part.glyph if look.unicode else part.ascii} {part.title}", right=True) for part in _PARTS]
-    figures.append(Column("BUDGET", right=True))
-    if look.width >= WIDE:
-        figures.append(Column("TOTAL", right=True))
-    name_width = max(len("DEVICE"), *(cells(device["name"]) for device in devices))
-    taken = name_width + sum(max(len(column.title), _FIGURE) for column in figures) + GAP * (len(figures) + 1)
-    bar_width = min(max(look.width - taken, _LEAST_BAR), _MOST_BAR)
-    rows = [_row(device, bar_width, look) for device in devices]
-    return [*lines([Column("DEVICE"), Column(""), *figures], rows, look), *_quarantined(devices, look)]
+def _reserved(device: Device) -> int:
+    return int(device.get("reservedBytes") or 0)
 
 
-def _row(device: dict[str, Any], bar_width: int, look: Look) -> list[Cell]:
-    row = [Cell(device["name"], "bold"), _bar(device, bar_width, look)]
-    row += [Cell(size(device[part.key]), part.style if device[part.key] else "dim") for part in _PARTS]
-    row.append(Cell(size(device["budgetBytes"])))
-    if look.width >= WIDE:
-        row.append(Cell(size(device["totalBytes"])))
-    return row
+MODELS = _Figure("MODELS", _models, "█", "#", "cyan")
+RESERVED = _Figure("RESERVED", _reserved, "▓", "%", "magenta", always=False)
+FOREIGN = _Figure("FOREIGN", lambda device: int(device["foreignBytes"]), "▒", "=", "yellow")
+MARGIN = _Figure("MARGIN", lambda device: int(device["marginBytes"]), "░", "-", "blue", always=False)
+FREE = _Figure("FREE", lambda device: max(int(device["freeBytes"]), 0), "·", ".", "green")
+_FIGURES = (MODELS, RESERVED, FOREIGN, MARGIN, FREE)
 
 
-def _bar(device: dict[str, Any], width: int, look: Look) -> Cell:
-    """Blank at the end is what the budget leaves out."""
-    amounts = [max(device[part.key], 0) for part in _PARTS]
-    rest = max(device["totalBytes"] - sum(amounts), 0)
-    counts = apportion([*amounts, rest], width)
-    pieces = [
-        ((part.glyph if look.unicode else part.ascii) * count, part.style)
-        for part, count in zip(_PARTS, counts, strict=False)
+def device_lines(
+    devices: Sequence[Device],
+    look: Look,
+    models: Sequence[dict[str, Any]] = (),
+    reservations: Sequence[dict[str, Any]] = (),
+) -> list[str]:
+    """The table, with a bar below each row that is divided among models and reservations."""
+    figures = [figure for figure in _FIGURES if figure.always or any(map(figure.bytes, devices))]
+    wide, narrow = look.width >= WIDE, look.width < NARROW
+    columns = [Column("DEVICE"), *(Column(f"{_glyph(f, look)} {f.title}", right=True) for f in figures)]
+    columns += [] if narrow else [Column("BUDGET", right=True)]
+    columns += [Column("TOTAL", right=True)] if wide else []
+    columns += [] if narrow else [Column("", least=0)]
+    rows = []
+    for device in devices:
+        row = [Cell(device["name"], "bold"), *(_figure(figure, device) for figure in figures)]
+        row += [] if narrow else [Cell(size(device["budgetBytes"]))]
+        row += [Cell(size(device["totalBytes"]))] if wide else []
+        row += [] if narrow else [Cell(_about(device, look, named=wide), "dim")]
+        rows.append(row)
+    heading, *drawn = lines(columns, rows, look)
+    shown = [heading]
+    for device, line in zip(devices, drawn, strict=True):
+        shown.append(line)
+        held = model_holders(models, device["name"]), reservation_holders(reservations, device["name"])
+        shown += _below(device, figures, *held, look)
+    return shown
+
+
+def _figure(figure: _Figure, device: Device) -> Cell:
+    count = figure.bytes(device)
+    return Cell(size(count), figure.style if count and not _is_lost(device) else "dim")
+
+
+def _glyph(figure: _Figure, look: Look) -> str:
+    return figure.glyph if look.unicode else figure.ascii
+
+
+def _about(device: Device, look: Look, *, named: bool) -> str:
+    """Temperature and power, and in a wide terminal the product's name."""
+    heat, power = device.get("temperatureC"), device.get("powerW")
+    degree = "°C" if look.unicode else "C"
+    facts = [
+        "" if heat is None else f"{heat}{degree}",
+        "" if power is None else f"{power:.0f}W",
+        str(device.get("label") or "") if named else "",
     ]
-    text = "".join(piece for piece, _ in pieces).ljust(width)
-    drawn = "".join(look.paint(piece, style) for piece, style in pieces) + " " * counts[-1]
-    return Cell(text, drawn=drawn)
+    return one_line(" ".join(filter(None, facts)))
 
 
-def apportion(amounts: Sequence[int], width: int) -> list[int]:
-    """Whole cells of a bar for each amount, `width` in all; what is not nothing gets one cell at least."""
-    total = sum(amounts)
-    if total == 0:
-        return [0] * (len(amounts) - 1) + [width]
-    exact = [amount * width / total for amount in amounts]
-    counts = [max(int(share), 1) if share > 0 else 0 for share in exact]
-    while (missing := width - sum(counts)) != 0:
-        step = 1 if missing > 0 else -1
-        able = [i for i, count in enumerate(counts) if exact[i] > 0 and count + step >= 1]
-        if not able:
-            break
-        counts[max(able, key=lambda i: (exact[i] - counts[i]) * step)] += step
-    return counts
+def _is_lost(device: Device) -> bool:
+    return device.get("state") == "lost"
 
 
-def _quarantined(devices: Sequence[dict[str, Any]], look: Look) -> list[str]:
-    return [
-        look.paint(
-            f"{device['name']}: {size(device['quarantinedBytes'])} of FOREIGN was lazyd's and never came back", "yellow"
-        )
-        for device in devices
-        if device["quarantinedBytes"]
+def _below(device: Device, figures: Sequence[_Figure], models: Holders, reserved: Holders, look: Look) -> list[str]:
+    """The bar and the names beneath it; why there is none, where the device cannot be used."""
+    width = min(look.width - _INDENT, _MOST_BAR)
+    if _is_lost(device):
+        drawn = [look.paint(shorten(_LOST, width, look), "red")]
+    else:
+        parts = [part for figure in figures for part in _parts(figure, device, models, reserved, look)]
+        rest = int(device["totalBytes"]) - sum(part.amount for part in parts)
+        drawn = bar_lines(parts, max(rest, 0), width, look)
+        drawn += [look.paint(shorten(note, width, look), "yellow") for note in _notes(device, look)]
+    return [" " * _INDENT + line for line in drawn]
+
+
+def _parts(figure: _Figure, device: Device, models: Holders, reserved: Holders, look: Look) -> list[Part]:
+    """What one figure is in the bar: a part for each holder, of foreign what was lazyd's apart."""
+    count, glyph = figure.bytes(device), _glyph(figure, look)
+    if figure is MODELS:
+        return _by_holder(models, count, glyph, figure.style, "files" if device["kind"] == "host" else "leaving")
+    if figure is RESERVED:
+        return _by_holder(reserved, count, glyph, figure.style, "")
+    parts = [Part(count, glyph, figure.style)]
+    if figure is FOREIGN:
+        stuck = min(int(device["quarantinedBytes"]), count)
+        parts = [Part(count - stuck, glyph, figure.style), Part(stuck, _stuck(look), "red")]
+    return [part for part in parts if part.amount]
+
+
+def _by_holder(holders: Holders, count: int, glyph: str, style: str, rest: str) -> list[Part]:
+    """The largest first. What none of them holds is called `rest`."""
+    parts = [Part(n, glyph, style, name) for name, n in sorted(holders, key=lambda holder: -holder[1]) if n > 0]
+    left = count - sum(part.amount for part in parts)
+    return [*parts, Part(left, glyph, style, rest, minor=True)] if left > 0 else parts
+
+
+def _notes(device: Device, look: Look) -> list[str]:
+    """What the bar alone does not tell."""
+    notes = []
+    booked = int(device["bookedBytes"])
+    used = booked + int(device["foreignBytes"]) + int(device["marginBytes"])
+    excess = max(booked - int(device["budgetBytes"]), used - int(device["totalBytes"]))
+    if device.get("state") == "silent":
+        notes.append("its driver does not answer: nothing is admitted there until it does")
+    if device["quarantinedBytes"]:
+        notes.append(f"{_stuck(look)} {size(device['quarantinedBytes'])} of FOREIGN was lazyd's and has not come back")
+    if excess > 0:
+        notes.append(f"{size(excess)} more than there is: nothing is admitted, and idle models leave for it")
+    return notes
+
+
+def _stuck(look: Look) -> str:
+    """What was lazyd's, and never came back."""
+    return "▚" if look.unicode else "x"
+
+
+def reservation_lines(reservations: Sequence[dict[str, Any]], look: Look) -> list[str]:
+    """What is reserved, as a table."""
+    columns = [Column("RESERVED", right=True), Column("ON"), Column("PID", right=True), Column("FOR", least=8)]
+    rows = [
+        [
+            Cell(size(one["bytes"]), "magenta"),
+            Cell(one["device"]),
+            Cell(str(one["pid"])),
+            Cell(one.get("command") or "", "bold"),
+        ]
+        for one in reservations
     ]
+    return lines(columns, rows, look)

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import click
 
 from .session import Session
-from .units import seconds_of
+from .units import bytes_of, seconds_of
 
 COMPLETING = "_LAZYCTL_COMPLETE"
 """Set by a shell's script when it asks for completions: click derives this name from the program's."""
@@ -121,6 +121,20 @@ class Duration(click.ParamType[float]):
             return float(value)
         try:
             return seconds_of(value)
+        except ValueError as wrong:
+            self.fail(str(wrong), param, ctx)
+
+
+class Bytes(click.ParamType[int]):
+    """A size such as ``8GiB``; the function gets bytes."""
+
+    name = "bytes"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        if isinstance(value, int):
+            return value
+        try:
+            return bytes_of(value)
         except ValueError as wrong:
             self.fail(str(wrong), param, ctx)
 

@@ -44,25 +44,27 @@ def is_quiet(model: dict[str, Any]) -> bool:
 def model_lines(models: Sequence[dict[str, Any]], look: Look) -> list[str]:
     """The table, in the order given; under a failed model stands why."""
     wide = look.width >= WIDE
+    on = wide or any(_on(model, wide) not in ("", "ram") for model in models)
     columns = [
         Column("MODEL", least=8),
         Column("STATE"),
         Column(""),
         Column("MEMORY", right=True),
+        *([Column("ON", least=4)] if on else []),
         Column("RUN/WAIT", right=True),
         Column("IDLE", right=True),
         Column("UNLOADS"),
         Column("LOADS", right=True),
     ]
     if wide:
-        columns += [Column("TOOK", right=True), Column("ON"), Column("TIER"), Column("RUNTIME", least=6)]
-    rows = [_row(model, wide) for model in models]
+        columns += [Column("TOOK", right=True), Column("TIER"), Column("RUNTIME", least=6)]
+    rows = [_row(model, wide, on) for model in models]
     drawn = lines(columns, rows, look)
     notes = ["", *(_why(model, look) for model in models)]
     return [line for row, note in zip(drawn, notes, strict=True) for line in (row, note) if line]
 
 
-def _row(model: dict[str, Any], wide: bool) -> list[Cell]:
+def _row(model: dict[str, Any], wide: bool, on: bool) -> list[Cell]:
     quiet = is_quiet(model)
     calls = f"{model['inFlight']}/{model['waiting']}"
     idle = model.get("idleSec")
@@ -71,6 +73,7 @@ def _row(model: dict[str, Any], wide: bool) -> list[Cell]:
         Cell(model["state"], _STATES.get(model["state"], "")),
         _NOTHING if quiet else Cell(model["residency"], _RESIDENCIES.get(model["residency"], "")),
         Cell(size(held_bytes(model))) if held_bytes(model) else _NOTHING,
+        *([Cell(_on(model, wide))] if on else []),
         _NOTHING if calls == "0/0" else Cell(calls, "bold"),
         _NOTHING if idle is None or quiet else Cell(about(idle)),
         _unloads(model),
@@ -80,7 +83,6 @@ def _row(model: dict[str, Any], wide: bool) -> list[Cell]:
         took = model.get("lastLoadSec")
         row += [
             _NOTHING if took is None else Cell(duration(took)),
-            Cell(",".join(sorted(model["bookedBytes"]))),
             Cell(model["tier"]),
             Cell(model["runtime"]),
         ]
@@ -89,7 +91,15 @@ def _row(model: dict[str, Any], wide: bool) -> list[Cell]:
 
 def held_bytes(model: dict[str, Any]) -> int:
     """What was measured of it, else what is booked for it, on all devices together."""
-    return sum(model["measuredBytes"].values()) or sum(model["bookedBytes"].values())
+    return sum({**model["bookedBytes"], **model["measuredBytes"]}.values())
+
+
+def _on(model: dict[str, Any], wide: bool) -> str:
+    """Its GPUs; where there is room, or it has none, RAM too."""
+    held = {**model["bookedBytes"], **model["measuredBytes"]}
+    devices = sorted((name for name, count in held.items() if count), key=lambda name: (name == "ram", name))
+    gpus = [name for name in devices if name != "ram"]
+    return ",".join(devices if wide or not gpus else gpus)
 
 
 def _unloads(model: dict[str, Any]) -> Cell:

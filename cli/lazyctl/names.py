@@ -1,4 +1,4 @@
-"""The names of models as an argument's type: completed from what the daemon knows at this moment."""
+"""The names of models and devices as arguments' types: completed from what the daemon knows at this moment."""
 
 from __future__ import annotations
 
@@ -30,19 +30,43 @@ class ModelName(click.ParamType[str]):
         ]
 
 
+class DeviceName(click.ParamType[str]):
+    """A device's name."""
+
+    name = "device"
+
+    def shell_complete(self, ctx: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
+        from click.shell_completion import CompletionItem
+
+        from .units import size
+
+        return [
+            CompletionItem(device["name"], help=f"{size(device['freeBytes'])} free")
+            for device in _status(ctx).get("devices", ())
+            if device["name"].startswith(incomplete)
+        ]
+
+
 MODEL = ModelName()
+DEVICE = DeviceName()
 
 
 def _known(ctx: click.Context) -> list[tuple[str, str]]:
-    """Every name that the daemon accepts, and the state of what it names; nothing if it does not answer."""
+    """Every name that the daemon accepts, and the state of what it names."""
     from .models import full_name
+
+    models = _status(ctx).get("models", ())
+    names = [(full_name(model), model["state"]) for model in models]
+    aliases = [(alias, f"alias of {full_name(model)}") for model in models for alias in model["aliases"]]
+    return sorted({**dict(aliases), **dict(names)}.items())
+
+
+def _status(ctx: click.Context) -> dict[str, Any]:
+    """What the daemon says; nothing if it does not answer."""
     from .session import Session
 
     session = ctx.find_object(Session) or Session()
     try:
-        models: list[dict[str, Any]] = session.ask("Status", timeout_s=LIMIT_S)["models"]
-        names = [(full_name(model), model["state"]) for model in models]
-        aliases = [(alias, f"alias of {full_name(model)}") for model in models for alias in model["aliases"]]
+        return session.ask("Status", timeout_s=LIMIT_S)
     except Exception:  # completion must never write over what the user types
-        return []
-    return sorted({**dict(aliases), **dict(names)}.items())
+        return {}

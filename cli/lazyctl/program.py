@@ -25,6 +25,7 @@ COMMANDS = {
     "call": ("call", "Call a method of a model."),
     "run": ("run", "Generate text, streaming to the terminal."),
     "show": ("show", "Show a model's spec and what its file says, without loading it."),
+    "reserve": ("reserve", "Run a program inside a reservation."),
     "pin": ("pin", "Never evict a model."),
     "unpin": ("pin", "Let a pinned model be evicted again."),
     "health": ("health", "Exit with 0 if the daemon, or a model, is well."),

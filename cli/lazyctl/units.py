@@ -9,6 +9,12 @@ import math
 import re
 
 _SIZES = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
+_BYTES: dict[str, int] = {
+    **{unit: 1024**power for power, unit in enumerate(_SIZES)},
+    **{unit: 1000**power for power, unit in enumerate(("kB", "MB", "GB", "TB"), 1)},
+}
+_LEAST_PLAIN = 1024**2
+"""A plain number below this lacks its unit."""
 _SECONDS = {"ms": 0.001, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 _PART = re.compile(r"(\d+(?:\.\d+)?|\.\d+)\s*([A-Za-zµ]*)", re.ASCII)
 
@@ -68,3 +74,20 @@ def seconds_of(text: str) -> float:
             f"{text!r} is not a time: write 30s, 2min, 1h30min or plain seconds (units: {', '.join(_SECONDS)})"
         )
     return sum(seconds)
+
+
+def bytes_of(text: str) -> int:
+    """Bytes of ``8GiB``, ``700MiB``, ``20GB`` or a plain number of them.
+
+    Raises:
+        ValueError: with a line that says what would have been right.
+    """
+    found = _PART.fullmatch(text.strip())
+    if not found or (found[2] and found[2] not in _BYTES):
+        raise ValueError(f"{text!r} is not a size: write 8GiB, 700MiB or plain bytes (units: {', '.join(_BYTES)})")
+    count: float = float(found[1]) * _BYTES[found[2] or "B"]
+    if not found[2] and count < _LEAST_PLAIN:
+        raise ValueError(f"{text!r} would be {count:.0f} bytes: write it with its unit, as {found[1]}GiB")
+    if count < 1:
+        raise ValueError(f"{text!r} is nothing at all: write a size above 0, as 8GiB")
+    return round(count)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from ..group import command
+from ..program import complain
 from ..session import Session
 
 
@@ -18,11 +19,14 @@ from ..session import Session
 def reload(session: Session) -> None:
     """Re-read the configuration; refused whole if any of it is wrong.
 
-    Models whose configuration did not change stay as they are.
+    Models whose configuration did not change stay as they are. What was accepted but
+    will not work on this machine (a GPU that is not there, say) is told as a warning.
     """
     reply = session.ask("Reload")
     if session.json:
         session.print_json(reply)
         return
+    for warning in reply.get("warnings") or ():
+        complain(f"warning: {warning}", 0)
     changes = [f"{kind} {', '.join(reply[kind])}" for kind in ("added", "changed", "removed") if reply[kind]]
     session.say(f"configuration re-read: {'; '.join(changes) or 'no model changed'}")

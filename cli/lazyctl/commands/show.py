@@ -40,18 +40,57 @@ def show(session: Session, model: str, everything: bool) -> None:
         return
     said = dict(reply["metadata"])
     raw = said.pop(RAW, None) or {}
-    sections = {"spec": reply["spec"], "what its file says": said, "what a load will need": reply["prediction"]}
+    sections = {
+        "spec": _facts(reply["spec"]),
+        "what its file says": _facts(said),
+        "what a load will need": _needs(reply["prediction"]),
+    }
     if everything:
-        sections["its keys"] = raw
+        sections["its keys"] = _facts(raw)
     look = session.out
     lines = model_lines([reply["model"]], look)
-    for title, table in sections.items():
-        facts = [(name.removeprefix("bytes."), in_words(name, value)) for name, value in _flat(table)]
+    for title, facts in sections.items():
         if facts:
             lines += ["", look.paint(title, "bold"), *pair_lines(facts, look, lines_each=2)]
     if raw and not everything:
         lines += ["", look.paint(f"and {len(raw)} keys of its own: lazyctl show --all {model}", "dim")]
     session.say(*lines)
+
+
+def _facts(table: Mapping[str, Any]) -> list[tuple[str, str]]:
+    return [(name, in_words(name, value)) for name, value in _flat(table)]
+
+
+def _needs(prediction: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Each way in which it can be loaded, and what it needs then."""
+    return [
+        (way_in_words(way), _need(told)) if isinstance(told, Mapping) else (way, str(told))
+        for way, told in prediction.items()
+    ]
+
+
+def way_in_words(way: str) -> str:
+    """What ``gpu``, ``ram``, ``gpu 20+12`` and ``gpu 20/33`` mean (docs/lazyctl.md)."""
+    word, _, parts = way.partition(" ")
+    if word == "ram":
+        return "in RAM"
+    if "+" in parts:
+        return f"on {parts.count('+') + 1} GPUs, {parts} layers"
+    if "/" in parts:
+        return f"on a GPU, {parts.replace('/', ' of ')} layers"
+    return "on a GPU"
+
+
+def _need(told: Mapping[str, Any]) -> str:
+    """What it needs until it is ready, who says so, and what is different from then on."""
+    peak, service = told.get("peakBytes") or {}, told.get("serviceBytes") or {}
+    later = _amounts({device: count for device, count in service.items() if count != peak.get(device)})
+    return f"{_amounts(peak) or 'nothing'} ({told.get('source', 'unknown')})" + (f", then {later}" if later else "")
+
+
+def _amounts(by_device: Mapping[str, int]) -> str:
+    """``gpu 4.1 GiB, ram 310 MiB``."""
+    return ", ".join(f"{device} {size(count)}" for device, count in by_device.items() if count)
 
 
 def _flat(table: Mapping[str, Any], above: str = "") -> list[tuple[str, Any]]:
@@ -69,7 +108,7 @@ def in_words(name: str, value: Any) -> str:
     """A value with its unit, which its name tells: ``fileBytes``, ``bytes.host``, ``lastLoadSec``."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    if re.search(r"(\b|_)bytes|Bytes", name):
+    if re.search(r"(\b|_)bytes|Bytes|^booked$", name):
         return size(value)
     if name.endswith(("_s", "Sec")):
         return duration(value)

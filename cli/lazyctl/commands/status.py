@@ -6,13 +6,13 @@ from typing import Any
 
 import click
 
-from ..devices import device_lines
+from ..devices import device_lines, reservation_lines
 from ..group import command
-from ..models import detail_lines, in_order, is_quiet, model_lines
+from ..models import detail_lines, full_name, in_order, is_quiet, model_lines
 from ..names import MODEL
 from ..session import Session
 from ..terminal import Look, one_line, wrapped
-from ..units import duration, size
+from ..units import duration
 
 _FEWEST_SHOWN = 5
 
@@ -21,18 +21,21 @@ _FEWEST_SHOWN = 5
     examples="""
         lazyctl status
         lazyctl status gemma
+        lazyctl status --why gemma
         lazyctl --json status | jq '.models[] | select(.state == "ready") | .name'
     """
 )
 @click.argument("model", type=MODEL, required=False)
 @click.option("--all", "everything", is_flag=True, help="List all cold models too, even if they overflow the terminal.")
+@click.option("--why", is_flag=True, help="With MODEL: why it is where it is.")
 @click.pass_obj
-def status(session: Session, model: str | None, everything: bool) -> None:
+def status(session: Session, model: str | None, everything: bool, why: bool) -> None:
     """Show devices and models; with MODEL, all that is known about that one.
 
     \b
-    A bar is a device: what lazyd has booked, what others use (foreign),
-    what stays free (margin), and what can still be had (free).
+    A bar is a device: what is booked for models, what is reserved for other
+    programs, what others use unasked (foreign), what stays free (margin), and
+    what can still be had (free). A blank end is what the budget leaves out.
     After a model's state stands where its bytes are: hot (ready on its
     device), warm (in host RAM) or cold (on disk). RUN/WAIT counts calls in
     flight and requests that wait. UNLOADS tells when a model leaves memory
@@ -40,20 +43,36 @@ def status(session: Session, model: str | None, everything: bool) -> None:
 
     Looking loads nothing and wakes nothing.
     """
-    reply = session.ask("Status", model=model)
+    if why and model is None:
+        raise click.UsageError("--why is about one model: name it")
+    reply = session.ask("Status", model=model, why=why or None)
     if session.json:
         session.print_json(reply)
         return
     look = session.out
     blocks = [] if model else [_daemon(reply["daemon"], look)]
     if reply["devices"] and not model:
-        blocks.append(device_lines(reply["devices"], look))
+        blocks.append(device_lines(reply["devices"], look, reply["models"], reply["reservations"]))
     blocks.append(_models(reply["models"], look, everything or model is not None, len(blocks[-1]) if blocks else 0))
-    if model and len(reply["models"]) == 1:
+    if why:
+        blocks += [_why(one, look) for one in reply["models"]]
+    elif model and len(reply["models"]) == 1:
         blocks.append(detail_lines(reply["models"][0], look))
     if reply["reservations"] and not model:
-        blocks.append([_reservation(one) for one in reply["reservations"]])
+        blocks.append(reservation_lines(reply["reservations"], look))
     session.say(*_apart(blocks))
+
+
+def _why(model: dict[str, Any], look: Look) -> list[str]:
+    """Sentences, one below the other."""
+    said = model.get("why") or ["the daemon does not say; it may be older than lazyctl"]
+    heading = look.paint(f"why {full_name(model)} is {model['state']}", "bold")
+    mark = "•" if look.unicode else "-"
+    lines = []
+    for sentence in said:
+        first, *rest = wrapped(one_line(sentence), look.width - 4, look)
+        lines += [f"  {mark} {first}", *(f"    {piece}" for piece in rest)]
+    return [heading, *lines]
 
 
 def _apart(blocks: list[list[str]]) -> list[str]:
@@ -92,8 +111,3 @@ def _models(models: list[dict[str, Any]], look: Look, everything: bool, above: i
     hidden = len(quiet) - kept
     shown = ordered[: len(ordered) - hidden]
     return [*model_lines(shown, look), look.paint(f"and {hidden} more cold models: lazyctl status --all", "dim")]
-
-
-def _reservation(one: dict[str, Any]) -> str:
-    command_line = f" ({one['command']})" if one.get("command") else ""
-    return f"reserved on {one['device']}: {size(one['bytes'])} by pid {one['pid']}{command_line}"

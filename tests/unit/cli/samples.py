@@ -22,6 +22,7 @@ def model(name: str = "gemma", **fields: Any) -> dict[str, Any]:
         "pinned": False,
         "source": "/etc/lazyd/lazyd.toml",
         "workers": [],
+        "devices": [],
         "bookedBytes": {},
         "measuredBytes": {},
         "leases": 0,
@@ -40,6 +41,7 @@ def hot(name: str = "gemma", **fields: Any) -> dict[str, Any]:
         "state": "ready",
         "residency": "hot",
         "workers": [worker()],
+        "devices": ["ram"],
         "bookedBytes": {"ram": 450 * MIB},
         "measuredBytes": {"ram": 412 * MIB},
         "cachedFraction": 1.0,
@@ -76,8 +78,31 @@ def device(name: str = "ram", **fields: Any) -> dict[str, Any]:
         "foreignBytes": 4 * GIB,
         "quarantinedBytes": 0,
         "freeBytes": 88 * GIB // 10,
+        "reservedBytes": 0,
+        "state": "ok",
         **fields,
     }
+
+
+def gpu(name: str = "gpu0", **fields: Any) -> dict[str, Any]:
+    """22 GiB: 7 booked for models, 8 reserved, 3 used by others, half a GiB of margin."""
+    return device(
+        name,
+        **{
+            "totalBytes": 22 * GIB,
+            "budgetBytes": 22 * GIB,
+            "marginBytes": GIB // 2,
+            "bookedBytes": 15 * GIB,
+            "reservedBytes": 8 * GIB,
+            "foreignBytes": 3 * GIB,
+            "freeBytes": 7 * GIB // 2,
+            "uuid": "GPU-5a1f",
+            "label": "NVIDIA GeForce RTX 2080 Ti",
+            "temperatureC": 64,
+            "powerW": 171.3,
+            **fields,
+        },
+    )
 
 
 def status(*models: dict[str, Any], **fields: Any) -> dict[str, Any]:
@@ -115,7 +140,14 @@ def describe() -> dict[str, Any]:
             "bytesByType": {"Q8_0": 30 * MIB},
             "metadata": {"general.architecture": "gemma3", "tokenizer.chat_template": "{{ bos_token }}\n" * 200},
         },
-        "prediction": {"bytes": {"host": 450 * MIB}, "source": "file size"},
+        "prediction": {
+            "gpu": {
+                "source": "learned",
+                "peakBytes": {"gpu": 700 * MIB, "ram": 310 * MIB},
+                "serviceBytes": {"gpu": 640 * MIB, "ram": 310 * MIB},
+            },
+            "ram": {"source": "file size", "peakBytes": {"ram": 450 * MIB}},
+        },
     }
 
 

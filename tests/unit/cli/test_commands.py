@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from lazyctl.commands.show import way_in_words
 from lazyd import errors
 
 from .conftest import Daemon, Lazyctl
@@ -25,7 +26,10 @@ def test_status_shows_the_daemon_devices_models_and_reservations(daemon: Daemon,
     assert blocks[0] == "lazyd 0.1.0, running for 3 h 12 min, pid 4711"
     assert blocks[1].splitlines()[1].split()[0] == "ram"
     assert [line.split()[0] for line in blocks[2].splitlines()] == ["MODEL", "gemma", "ocr"]
-    assert blocks[3] == "reserved on gpu0: 8.0 GiB by pid 99 (train.py)\n"
+    assert [line.split() for line in blocks[3].splitlines()] == [
+        ["RESERVED", "ON", "PID", "FOR"],
+        ["8.0", "GiB", "gpu0", "99", "train.py"],
+    ]
 
 
 def test_status_is_plain_and_narrow_without_a_terminal(daemon: Daemon, lazyctl: Lazyctl) -> None:
@@ -196,8 +200,8 @@ def test_show_tells_what_the_file_says_on_few_lines(daemon: Daemon, lazyctl: Laz
         "parameters": "268,098,176",
         "fileBytes": "253 MiB",
         "bytesByType.Q8_0": "30.0 MiB",
-        "host": "450 MiB",
-        "source": "file size",
+        "on a GPU": "gpu 700 MiB, ram 310 MiB (learned), then gpu 640 MiB",
+        "in RAM": "ram 450 MiB (file size)",
     }
     assert lines[-1] == "and 2 keys of its own: lazyctl show --all gemma"
 
@@ -208,6 +212,64 @@ def test_show_all_shortens_long_values(daemon: Daemon, lazyctl: Lazyctl) -> None
     assert "general.architecture" in out
     assert 0 < out.count("bos_token") < 10
     assert max(map(len, out.splitlines())) <= 80
+
+
+@pytest.mark.parametrize(
+    ("way", "words"),
+    [
+        ("ram", "in RAM"),
+        ("gpu", "on a GPU"),
+        ("gpu 20+12", "on 2 GPUs, 20+12 layers"),
+        ("gpu 20/33", "on a GPU, 20 of 33 layers"),
+    ],
+)
+def test_a_way_of_loading_is_told_in_words(way: str, words: str) -> None:
+    assert way_in_words(way) == words
+
+
+def test_a_model_whose_needs_cannot_be_foretold_says_why(daemon: Daemon, lazyctl: Lazyctl) -> None:
+    daemon.answer("Describe", {**describe(), "prediction": {"error": "/models/gemma.gguf: No such file"}})
+    assert "error  /models/gemma.gguf: No such file" in lazyctl("show", "gemma").out
+
+
+def test_status_says_why_a_model_is_where_it_is(daemon: Daemon, lazyctl: Lazyctl) -> None:
+    why = ["it was used 2 min ago and stays for 8 min more", "x " * 100]
+    daemon.answer("Status", status(hot(why=why)))
+    lines = lazyctl("status", "--why", "gemma").out.splitlines()
+    assert daemon.last("Status") == {"model": "gemma", "why": True}
+    at = lines.index("why gemma is ready")
+    assert lines[at + 1] == f"  • {why[0]}"
+    assert lines[at + 2].startswith("  • x x")
+    assert lines[at + 3].startswith("    x x")
+    assert max(map(len, lines)) <= 80
+
+
+def test_why_is_about_one_model(daemon: Daemon, lazyctl: Lazyctl) -> None:
+    result = lazyctl("status", "--why")
+    assert (result.status, daemon.asked) == (2, [])
+    assert "--why is about one model: name it" in result.error
+
+
+def test_what_a_reload_accepts_although_it_will_not_work_here_is_a_warning(daemon: Daemon, lazyctl: Lazyctl) -> None:
+    warning = "/etc/lazyd/lazyd.toml:3: budget.gpu7: there is no gpu7 here; it has gpu0"
+    daemon.answer("Reload", {"added": [], "changed": [], "removed": [], "warnings": [warning]})
+    result = lazyctl("reload")
+    assert (result.status, result.out) == (0, "configuration re-read: no model changed\n")
+    assert result.err == f"lazyctl: warning: {warning}\n"
+
+
+def test_an_event_does_not_say_the_same_twice(daemon: Daemon, lazyctl: Lazyctl) -> None:
+    reservation = "reservation " + "3f" * 16
+    daemon.answer(
+        "Subscribe",
+        event("evicted", reason="room for ocr:3", data={"room_for": "ocr:3"}),
+        event("evicted", reason=f"room for {reservation}", data={"room_for": reservation}),
+        event("grew", reason="it uses more", data={"bytes": 2**30, "booked": 2**29}),
+    )
+    first, second, third = (line[8:].split(maxsplit=2)[2] for line in lazyctl("events").out.splitlines())
+    assert first == "room for ocr:3"
+    assert second == "room for reservation 3f3f3f3f"
+    assert third == "it uses more; bytes 1.0 GiB, booked 512 MiB"
 
 
 def test_events_tell_when_what_and_why(daemon: Daemon, lazyctl: Lazyctl) -> None:

@@ -2,58 +2,154 @@
 
 from __future__ import annotations
 
+import re
+from typing import Any
+
 import pytest
 
-from lazyctl.devices import apportion, device_lines
+from lazyctl.bars import apportion
+from lazyctl.devices import device_lines, program, reservation_lines
 from lazyctl.terminal import Look, cells
 
-from .samples import GIB, device
+from .samples import GIB, MIB, device, gpu, hot, reservation, worker
+
+GLYPHS = "█▌▓▒▚░·"
 
 
-def bar(line: str) -> str:
-    return "".join(character for character in line if character in "█▒░·")
+def bar(lines: list[str]) -> str:
+    """The cells of the first bar."""
+    return next(line for line in lines if line.strip() and set(line) <= {*GLYPHS, " "})
+
+
+def on_gpu0(name: str, count: int, worker_id: str, **fields: object) -> dict[str, object]:
+    """A model whose worker has so many bytes of gpu0."""
+    return hot(name, workers=[worker(id=worker_id, bookedBytes={"gpu0": count})], **fields)
 
 
 def test_a_bar_is_divided_as_the_device_is() -> None:
-    line = device_lines([device(bookedBytes=8 * GIB, foreignBytes=4 * GIB, freeBytes=4 * GIB)], Look(width=79))[1]
-    drawn = bar(line)
-    assert len(drawn) == 20
-    assert (drawn.count("█"), drawn.count("▒"), drawn.count("·")) == (10, 5, 5)
-    assert drawn == "".join(sorted(drawn, key="█▒░·".index))
+    drawn = bar(device_lines([device(bookedBytes=8 * GIB, foreignBytes=4 * GIB, freeBytes=4 * GIB)], Look(width=82)))
+    assert len(drawn) == 82
+    assert (drawn.count("█") + drawn.count("▌"), drawn.count("▒"), drawn.count("·")) == (40, 20, 20)
+    assert drawn.strip() == "".join(sorted(drawn.strip(), key=GLYPHS.index))
 
 
 def test_a_little_is_still_seen() -> None:
-    line = device_lines([device(totalBytes=80 * GIB, bookedBytes=2**20, foreignBytes=0, freeBytes=79 * GIB)], Look())[1]
-    assert bar(line).count("█") == 1
+    little = device(totalBytes=80 * GIB, bookedBytes=2**20, foreignBytes=0, freeBytes=79 * GIB)
+    assert bar(device_lines([little], Look())).count("█") == 1
 
 
 def test_what_the_budget_leaves_out_is_blank() -> None:
-    line = device_lines(
-        [device(bookedBytes=0, foreignBytes=0, budgetBytes=8 * GIB, freeBytes=8 * GIB)], Look(width=79)
-    )[1]
-    assert bar(line) == "·" * 10
+    half = device(bookedBytes=0, foreignBytes=0, budgetBytes=8 * GIB, freeBytes=8 * GIB)
+    assert bar(device_lines([half], Look(width=82))).strip() == "·" * 40
 
 
 def test_the_headings_are_the_legend() -> None:
-    assert device_lines([device()], Look())[0].split("  ")[0] == "DEVICE"
-    for glyph, title in (("█", "BOOKED"), ("▒", "FOREIGN"), ("░", "MARGIN"), ("·", "FREE")):
-        assert f"{glyph} {title}" in device_lines([device()], Look())[0]
+    heading = device_lines([gpu()], Look())[0]
+    assert heading.split("  ")[0] == "DEVICE"
+    for glyph, title in (("█", "MODELS"), ("▓", "RESERVED"), ("▒", "FOREIGN"), ("░", "MARGIN"), ("·", "FREE")):
+        assert f"{glyph} {title}" in heading
+
+
+def test_figures_add_up_to_what_is_booked() -> None:
+    assert device_lines([gpu()], Look())[1].split()[:5] == ["gpu0", "7.0", "GiB", "8.0", "GiB"]
+
+
+def test_what_no_device_has_takes_no_column() -> None:
+    heading = device_lines([device()], Look())[0]
+    assert "RESERVED" not in heading
+    assert "MARGIN" not in heading
+
+
+def test_names_stand_beneath_their_parts() -> None:
+    models = [on_gpu0("llava", 4 * GIB, "a"), on_gpu0("ocr", 3 * GIB, "b", version="3")]
+    lines = device_lines([gpu()], Look(width=99), models, [reservation(command="train.py")])
+    drawn, names = bar(lines), lines[3]
+    assert names.split() == ["llava", "4.0", "GiB", "ocr:3", "train.py", "8.0", "GiB"]
+    assert drawn.index("█") == names.index("llava")
+    assert drawn.index("▌") + 1 == names.index("ocr:3")
+    assert drawn.index("▓") == names.index("train.py")
+
+
+def test_a_family_has_one_part_however_many_members_share_it() -> None:
+    members = [on_gpu0(f"strategy/{member}", 4 * GIB, "a", family="strategy/*") for member in "xyz"]
+    lines = device_lines([gpu(reservedBytes=0, bookedBytes=4 * GIB)], Look(), members)
+    assert lines[3].split() == ["strategy/*", "4.0", "GiB"]
+
+
+@pytest.mark.parametrize(("name", "rest"), [("gpu0", "leaving"), ("ram", "files")])
+def test_what_is_booked_for_no_worker_is_named_too(name: str, rest: str) -> None:
+    one = device(name, bookedBytes=8 * GIB, foreignBytes=0)
+    models = [hot(workers=[worker(bookedBytes={name: 5 * GIB})])]
+    assert device_lines([one], Look(), models)[3].split() == ["gemma", "5.0", "GiB", rest, "3.0", "GiB"]
+
+
+def test_where_names_do_not_fit_the_largest_come_first() -> None:
+    sizes = [(7 + 60 * (number == 13)) * GIB // 80 for number in range(20)]
+    models = [on_gpu0(f"model-number-{number}", size, str(number)) for number, size in enumerate(sizes)]
+    lines = device_lines([gpu(reservedBytes=0, bookedBytes=sum(sizes))], Look(), models)
+    assert "model-number-13" in lines[3]
+    assert cells(lines[3]) <= 80
+
+
+def test_temperature_and_power_are_told_and_in_a_wide_terminal_the_product() -> None:
+    assert device_lines([gpu()], Look())[1].endswith("22.0 GiB  64°C 171W")
+    assert device_lines([gpu()], Look(width=130))[1].endswith("64°C 171W NVIDIA GeForce RTX 2080 Ti")
+    unknown = gpu(temperatureC=None, powerW=None, label=None)
+    assert device_lines([unknown], Look())[1].endswith("22.0 GiB")
+
+
+def test_a_lost_device_has_no_bar() -> None:
+    lines = device_lines([gpu(state="lost"), device()], Look())
+    assert lines[2].startswith("  lost: the driver does not find it any more")
+    assert bar(lines[3:])
+
+
+def test_a_silent_device_says_so_beneath_its_bar() -> None:
+    lines = device_lines([gpu(state="silent")], Look())
+    assert bar(lines)
+    assert lines[-1] == "  its driver does not answer: nothing is admitted there until it does"
+
+
+def test_memory_that_never_came_back_is_named() -> None:
+    lines = device_lines([gpu(quarantinedBytes=GIB)], Look())
+    assert lines[-1] == "  ▚ 1.0 GiB of FOREIGN was lazyd's and has not come back"
+    assert (bar(lines).count("▚"), bar(lines).count("▒")) == (4, 7)
+
+
+@pytest.mark.parametrize("fields", [{"foreignBytes": 10 * GIB}, {"budgetBytes": int(13.5 * GIB), "foreignBytes": 0}])
+def test_a_device_that_holds_more_than_it_should_says_what_happens(fields: dict[str, Any]) -> None:
+    lines = device_lines([gpu(freeBytes=0, **fields)], Look())
+    assert "more than there is: nothing is admitted, and idle models leave for it" in lines[-1]
+    assert len(bar(lines)) <= 80
 
 
 def test_without_unicode_bars_are_drawn_in_ascii() -> None:
-    lines = device_lines([device()], Look(unicode=False))
+    models = [on_gpu0("llava", 4 * GIB, "a"), on_gpu0("ocr", 3 * GIB, "b")]
+    lines = device_lines([device(), gpu(quarantinedBytes=GIB)], Look(unicode=False), models, [reservation()])
     assert all(line.isascii() for line in lines)
-    assert "#" in lines[1]
+    assert "###|" in "".join(lines)
+    assert "%%%|" in "".join(lines)
 
 
-@pytest.mark.parametrize("width", [60, 80, 99, 100, 132, 250])
+def test_colour_changes_no_column() -> None:
+    models = [on_gpu0("llava", 4 * GIB, "a")]
+    plain = device_lines([gpu()], Look(), models, [reservation()])
+    painted = device_lines([gpu()], Look(colour=True), models, [reservation()])
+    assert painted != plain
+    assert [re.sub(r"\x1b\[[0-9;]*m", "", line).rstrip() for line in painted] == plain
+
+
+@pytest.mark.parametrize("width", [60, 79, 80, 99, 100, 120, 132, 250])
 def test_every_line_fits(width: int) -> None:
     devices = [
         device(),
-        device("gpu0", totalBytes=99 * GIB, budgetBytes=99 * GIB),
-        device("gpu15", freeBytes=999 * 2**20),
+        gpu(totalBytes=99 * GIB, budgetBytes=99 * GIB, freeBytes=88 * GIB, quarantinedBytes=3 * GIB),
+        gpu("gpu15", freeBytes=999 * MIB, state="silent"),
+        gpu("gpu16", state="lost"),
     ]
-    assert max(cells(line) for line in device_lines(devices, Look(width=width))) <= max(width, 68)
+    models = [on_gpu0("语音模型" * 20, 5 * GIB, "a"), on_gpu0("m" * 100, 2 * GIB, "b")]
+    drawn = device_lines(devices, Look(width=width), models, [reservation(command="c" * 200)])
+    assert max(map(cells, drawn)) <= width
 
 
 def test_a_wide_terminal_shows_the_total_too() -> None:
@@ -61,8 +157,18 @@ def test_a_wide_terminal_shows_the_total_too() -> None:
     assert "16.0 GiB" in device_lines([device()], Look(width=100))[1]
 
 
-def test_memory_that_never_came_back_is_named() -> None:
-    assert device_lines([device(quarantinedBytes=GIB)], Look())[-1].startswith("ram: 1.0 GiB of FOREIGN was lazyd's")
+def test_reservations_are_listed_with_what_they_are_for() -> None:
+    lines = reservation_lines([reservation(command="python train.py --epochs 3"), reservation(command=None)], Look())
+    assert [line.split() for line in lines] == [
+        ["RESERVED", "ON", "PID", "FOR"],
+        ["8.0", "GiB", "gpu0", "99", "python", "train.py", "--epochs", "3"],
+        ["8.0", "GiB", "gpu0", "99"],
+    ]
+
+
+def test_a_program_is_named_without_its_options() -> None:
+    assert program(reservation(command="python train.py --epochs 3")) == "python train.py"
+    assert program(reservation(command=None)) == "pid 99"
 
 
 @pytest.mark.parametrize("amounts", [[0, 0, 0], [1, 1, 1], [1, 0, 10**12], [5, 5, 0], [1] * 30])

@@ -16,7 +16,7 @@ from lazyctl.program import COMMANDS, cli
 from .conftest import Lazyctl
 
 CONTRACT = (
-    *("status", "load", "unload", "warm", "call", "run", "show", "pin", "unpin", "health", "events", "logs"),
+    *("status", "load", "unload", "warm", "call", "run", "show", "reserve", "pin", "unpin", "health", "events", "logs"),
     *("reload", "config", "version", "completion"),
 )
 

@@ -53,7 +53,15 @@ def test_calls_in_flight_and_waiting_are_counted() -> None:
 
 def test_a_loading_model_shows_what_is_booked_for_it() -> None:
     loading = model(state="loading", bookedBytes={"gpu0": 700 * MIB}, waiting=4)
-    assert columns(loading) == ["gemma", "loading", "cold", "700", "MiB", "0/4"]
+    assert columns(loading) == ["gemma", "loading", "cold", "700", "MiB", "gpu0", "0/4"]
+
+
+def test_where_a_gpu_is_used_the_table_tells_which() -> None:
+    both = {"ram": 300 * MIB, "gpu1": 700 * MIB}
+    on_gpu = hot(bookedBytes=both, measuredBytes={"ram": 280 * MIB})
+    assert columns(on_gpu)[:6] == ["gemma", "ready", "hot", "980", "MiB", "gpu1"]
+    assert "gpu1,ram" in columns(on_gpu, width=120)
+    assert "ON" not in model_lines([hot()], Look())[0]
 
 
 def test_under_a_failed_model_stands_why() -> None:
@@ -79,7 +87,8 @@ def test_every_line_fits(width: int) -> None:
 
 
 def test_a_wide_terminal_shows_more() -> None:
-    assert columns(hot(), width=120)[-4:] == ["s", "ram", "on-demand", "llama_cpp"]
+    assert columns(hot(), width=120)[5] == "ram"
+    assert columns(hot(), width=120)[-3:] == ["s", "on-demand", "llama_cpp"]
 
 
 def test_details_name_the_worker_and_the_whole_error() -> None:

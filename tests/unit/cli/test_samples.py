@@ -13,7 +13,13 @@ from . import samples
 INTERFACE = scanner.Interface(files("lazyd.varlink").joinpath("io.lazyd.varlink").read_text())
 
 REPLIES: dict[str, Any] = {
-    "Status": samples.status(samples.hot(), samples.model(), reservations=[samples.reservation()]),
+    "Status": samples.status(
+        samples.hot(why=["it is used"]),
+        samples.model(),
+        devices=[samples.device(), samples.gpu()],
+        reservations=[samples.reservation()],
+    ),
+    "Reload": {"added": [], "changed": ["gemma"], "removed": [], "warnings": ["budget.gpu7: there is no gpu7"]},
     "Health": samples.health(gemma="loaded"),
     "Describe": samples.describe(),
     "Subscribe": samples.event(),

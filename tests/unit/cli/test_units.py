@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lazyctl.units import about, duration, seconds_of, size
+from lazyctl.units import about, bytes_of, duration, seconds_of, size
 
 
 @pytest.mark.parametrize(
@@ -75,3 +75,38 @@ def test_a_time_may_be_written_with_units_or_as_plain_seconds(text: str, seconds
 def test_what_is_not_a_time_is_refused_with_an_example(text: str) -> None:
     with pytest.raises(ValueError, match="write 30s, 2min"):
         seconds_of(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ("8GiB", 8 * 2**30),
+        ("700 MiB", 700 * 2**20),
+        ("1.5GiB", 3 * 2**29),
+        ("20GB", 20 * 10**9),
+        ("1kB", 1000),
+        ("1B", 1),
+        ("8589934592", 8 * 2**30),
+    ],
+)
+def test_a_size_may_be_written_with_its_unit_or_as_plain_bytes(text: str, count: int) -> None:
+    assert bytes_of(text) == count
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "is not a size: write 8GiB"),
+        ("much", "is not a size"),
+        ("8G", "is not a size"),
+        ("-8GiB", "is not a size"),
+        ("8GiB and a bit", "is not a size"),
+        ("80%", "is not a size"),
+        ("8", "would be 8 bytes: write it with its unit, as 8GiB"),
+        ("0GiB", "is nothing at all"),
+        ("0", "would be 0 bytes"),
+    ],
+)
+def test_what_is_not_a_size_is_refused_with_an_example(text: str, says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        bytes_of(text)
