@@ -31,10 +31,10 @@ def fifo(tmp_path: Path) -> Path:
 class Worker:
     """One of a test's own, with one model that parks."""
 
-    def __init__(self, manager: Manager, name: str, **options: Any) -> None:
+    def __init__(self, manager: Manager, name: str, *, python: str | None = None, **options: Any) -> None:
         self.manager = manager
         self.name = name
-        self.channel: Channel = manager.start(name, python_spec("parking:parker", options=options))
+        self.channel: Channel = manager.start(name, python_spec("parking:parker", python=python, options=options))
         self.channel.send({"do": "load", "model": MODEL})
         assert self.channel.expect("ready", model=MODEL)["parks"] is True
 
@@ -106,6 +106,16 @@ def test_parking_can_be_repeated(worker: Worker) -> None:
         worker.channel.expect("progress", phase="unparking")
         worker.channel.expect("ready")
     assert worker.manager.connect(worker.name, MODEL, "after").call("told") == ["park", "unpark"] * 3
+
+
+@pytest.mark.skipif(not Path("/usr/bin/pypy3").exists(), reason="pypy3 is not installed (Debian package pypy3)")
+def test_another_interpreter_parks_as_well(manager: Manager, name: str) -> None:
+    worker = Worker(manager, name, python="/usr/bin/pypy3")
+    worker.park()
+    worker.say("unpark")
+    worker.channel.expect("ready")
+    assert manager.connect(name, MODEL, name).call("told") == ["park", "unpark"]
+    manager.stop(name, grace_s=0)
 
 
 def test_a_load_of_a_parked_model_has_it_come_back(worker: Worker) -> None:
