@@ -47,9 +47,10 @@ def strangers(device: Device) -> list[str]:
     """What others use, apart from what ours have left behind."""
     others = device.foreign_bytes - device.quarantined_bytes
     found = [f"other programs use {size(others)}"] if others > 0 else []
-    return found + [
-        f"{size(left.bytes)} of {left.model} (pid {left.pid}) never came back" for left in device.quarantine
-    ]
+    for left in device.quarantine:
+        pid = f" (pid {left.pid})" if left.pid is not None else ""
+        found.append(f"{size(left.bytes)} of {left.model}{pid} never came back")
+    return found
 
 
 def held_by(world: World, worker: Worker, device: Device) -> int:

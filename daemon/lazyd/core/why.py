@@ -112,7 +112,7 @@ def ready(world: World, instance: Instance) -> list[str]:
     found = [
         f"it has been ready for {duration(now - instance.ready_since)}, and was last used "
         f"{duration(now - instance.last_used)} ago",
-        f"it is {placed(world, instance)}, and its leaving would give back {held(world, instance.worker)}",
+        f"it is {placed(world, instance)}, and its leaving would give back {given_back(world, instance)}",
     ]
     reasons = keeps(world, instance)
     if reasons:
@@ -124,6 +124,8 @@ def ready(world: World, instance: Instance) -> list[str]:
             f"and the chance that it is wanted again soon is {cost.chance_of_use(model, now):.0%}"
         )
     until = idle_until(instance, now)
+    if instance.in_flight:
+        return found
     if until is None and not model.kept:
         found.append("it does not leave for being idle (idle_timeout)")
     elif until is not None and now < until < float("inf"):
@@ -172,7 +174,14 @@ def why_in_ram(world: World, instance: Instance) -> str:
         return f" (device = {', '.join(model.spec.device)})"
     if isinstance(model.prediction, Prediction) and GPU not in model.prediction.ways:
         return ", as it cannot be loaded on a GPU"
-    return ", as no GPU had room for it"
+    return ", as no GPU had room for it then"
+
+
+def given_back(world: World, instance: Instance) -> str:
+    """What its leaving frees: of a family all but the last object only their places."""
+    if all(other is instance for other in instance.worker.instances.values()):
+        return held(world, instance.worker)
+    return "its place" if world.ledger.held(instance.holder) else "what it uses of its worker"
 
 
 def held(world: World, worker: Worker) -> str:
