@@ -120,6 +120,8 @@ class Ledger:
     """By holder: the size of each file that it maps."""
     mapped: dict[str, int] = field(default_factory=dict)
     """By file: how many holders map it."""
+    file_bytes: int = 0
+    """Of all files that are mapped: booked on ``ram``, though the kernel counts them as free."""
 
     def fits(self, booking: Booking) -> bool:
         """Whether every part of a booking is free now."""
@@ -134,6 +136,7 @@ class Ledger:
             self.files.setdefault(holder, {})[file] = size
             self.mapped[file] = self.mapped.get(file, 0) + 1
             if self.mapped[file] == 1:
+                self.file_bytes += size
                 self._add({RAM: size}, 1)
 
     def rebook(self, holder: str, booking: Booking, now: float) -> None:
@@ -158,6 +161,7 @@ class Ledger:
             self.mapped[file] -= 1
             if not self.mapped[file]:
                 del self.mapped[file]
+                self.file_bytes -= size
                 self._add({RAM: size}, -1)
                 self._note_release([RAM], now)
 
@@ -192,6 +196,5 @@ class Ledger:
         """Adds a device; what is booked on it already stays booked."""
         device.booked_bytes = sum(booking.get(device.name, 0) for booking in self.bookings.values())
         if device.name == RAM:
-            sizes = {file: size for files in self.files.values() for file, size in files.items()}
-            device.booked_bytes += sum(sizes.values())
+            device.booked_bytes += self.file_bytes
         self.devices[device.name] = device

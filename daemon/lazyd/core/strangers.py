@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 from .events import DeviceSeen
 from .growth import measured
-from .ledger import CUDA, Device
+from .ledger import CUDA, HOST, Device
 from .records import Worker
 from .world import World
 
@@ -64,7 +64,8 @@ def account(world: World, device: Device, seen: DeviceSeen) -> None:
         worker.measured_bytes[device.name] = held[worker.id]
     still_ours = sum(held.values()) + sum(shown.get(name, 0) for name in world.reservations)
     device.foreign_bytes = max(0, seen.used_bytes - still_ours)
-    lower = max(0, seen.used_bytes - device.booked_bytes)
+    droppable = world.ledger.file_bytes if device.kind == HOST else 0
+    lower = max(0, seen.used_bytes - (device.booked_bytes - droppable))
     device.sure_foreign_bytes, device.lower_bytes = min(lower, device.lower_bytes), lower
 
 

@@ -1,10 +1,10 @@
 """What strangers use is known between bounds; admissions count on the upper, evictions on the lower one."""
 
-from lazyd.core import effects
+from lazyd.core import effects, events
 from lazyd.core.lifecycle import State
 from lazyd.core.spec import GIB, MIB, Settings
 
-from .story import Story, spec
+from .story import Story, spec, ways
 
 NO_MARGIN = Settings(budget={}, gpu_margin_bytes=0)
 
@@ -103,27 +103,34 @@ def test_ram_that_our_workers_hold_is_not_foreign() -> None:
     assert bounds(story, "ram") == (2, 2)
 
 
-def test_memory_pressure_frees_what_is_cheapest_one_at_a_time() -> None:
-    from lazyd.core.events import MemoryPressure
+def test_file_pages_that_are_booked_do_not_hide_strangers() -> None:
+    predicted = events.Predicted(model="a", ways=ways(ram_gib=1), files={"8:1": 5 * GIB})
+    story = Story(spec("a"), predictions={"a": predicted})
+    story.hot("a")
+    story.strangers["ram"] = 3 * GIB
+    story.sample("ram")
+    story.sample("ram")
+    assert bounds(story, "ram") == (3, 3)
+    assert story.free_gib == 1
 
+
+def test_memory_pressure_frees_what_is_cheapest_one_at_a_time() -> None:
     story = Story(*map(spec, ("a", "b")), sizes={"a": 2, "b": 2})
     story.hot("a")
     story.hot("b")
     story.wait(10)
-    story.tell(MemoryPressure())
+    story.tell(events.MemoryPressure())
     leaving = [name for name in "ab" if story.state(name) is State.DRAINING]
     assert len(leaving) == 1
-    story.tell(MemoryPressure())
+    story.tell(events.MemoryPressure())
     assert story.count(effects.Drain) == 1
     story.answer_drain(leaving[0])
     story.exit(leaving[0], status=0)
-    story.tell(MemoryPressure())
+    story.tell(events.MemoryPressure())
     assert story.count(effects.Drain) == 2
 
 
 def test_memory_pressure_disturbs_nothing_busy_or_pinned() -> None:
-    from lazyd.core.events import MemoryPressure
-
     story = Story(*map(spec, ("busy", "pinned")))
     request = story.get("busy")
     story.ready("busy")
@@ -131,7 +138,7 @@ def test_memory_pressure_disturbs_nothing_busy_or_pinned() -> None:
     story.hot("pinned")
     story.pin("pinned")
     story.wait(10)
-    story.tell(MemoryPressure())
+    story.tell(events.MemoryPressure())
     assert story.count(effects.Drain) == 0
 
 
