@@ -147,7 +147,7 @@ def _parts(figure: _Figure, device: Device, models: Holders, reserved: Holders, 
     """What one figure is in the bar: a part for each holder, of foreign what was lazyd's apart."""
     count, glyph = figure.bytes(device), _glyph(figure, look)
     if figure is MODELS:
-        return _by_holder(models, count, glyph, figure.style, "files" if device["kind"] == "host" else "leaving")
+        return _by_holder(models, count, glyph, figure.style, "other" if device["kind"] == "host" else "leaving")
     if figure is RESERVED:
         return _by_holder(reserved, count, glyph, figure.style, "")
     parts = [Part(count, glyph, figure.style)]
@@ -158,9 +158,12 @@ def _parts(figure: _Figure, device: Device, models: Holders, reserved: Holders, 
 
 
 def _by_holder(holders: Holders, count: int, glyph: str, style: str, rest: str) -> list[Part]:
-    """The largest first. What none of them holds is called `rest`."""
-    parts = [Part(n, glyph, style, name) for name, n in sorted(holders, key=lambda holder: -holder[1]) if n > 0]
-    left = count - sum(part.amount for part in parts)
+    """The largest first. What none of them holds is called `rest`; a file that several map is booked once."""
+    parts, left = [], count
+    for name, holds in sorted(holders, key=lambda holder: -holder[1]):
+        if (part := min(holds, left)) > 0:
+            parts.append(Part(part, glyph, style, name))
+            left -= part
     return [*parts, Part(left, glyph, style, rest, minor=True)] if left > 0 else parts
 
 

@@ -15,6 +15,8 @@ from ..terminal import Look, one_line, wrapped
 from ..units import duration
 
 _FEWEST_SHOWN = 5
+_WARNINGS = 3
+"""So many are shown."""
 
 
 @command(
@@ -86,7 +88,8 @@ def _apart(blocks: list[list[str]]) -> list[str]:
 def _daemon(daemon: dict[str, Any], look: Look) -> list[str]:
     state = look.paint(daemon["state"], "green" if daemon["state"] == "running" else "yellow")
     line = f"lazyd {daemon['version']}, {state} for {duration(daemon['uptimeSec'])}, pid {daemon['pid']}"
-    return [line, *(look.paint(piece, "yellow") for piece in _problems(daemon.get("problems") or [], look))]
+    told = [*_problems(daemon.get("problems") or [], look), *_warnings(daemon.get("warnings") or [], look)]
+    return [line, *(look.paint(piece, "yellow") for piece in told)]
 
 
 def _problems(problems: list[str], look: Look) -> list[str]:
@@ -96,6 +99,15 @@ def _problems(problems: list[str], look: Look) -> list[str]:
     more = f" (and {len(problems) - 1} more: lazyctl config check)" if len(problems) > 1 else ""
     text = f"the last accepted configuration serves, since the one on disk is wrong: {problems[0]}{more}"
     return wrapped(one_line(text), look.width, look)
+
+
+def _warnings(warnings: list[str], look: Look) -> list[str]:
+    """What is in force and will not work."""
+    more = (
+        [f"and {len(warnings) - _WARNINGS} more warnings: lazyctl --json status"] if len(warnings) > _WARNINGS else []
+    )
+    shown = [f"warning: {one_line(warning)}" for warning in warnings[:_WARNINGS]]
+    return [piece for line in (*shown, *more) for piece in wrapped(line, look.width, look)]
 
 
 def _models(models: list[dict[str, Any]], look: Look, everything: bool, above: int) -> list[str]:

@@ -93,13 +93,18 @@ class Reservation(_Reservation, total=False):
     command: str | None
 
 
-class Daemon(TypedDict):
-    """The daemon itself."""
-
+class _Daemon(TypedDict):
     version: str
     pid: int
     uptimeSec: float
     state: str
+
+
+class Daemon(_Daemon, total=False):
+    """The daemon itself."""
+
+    problems: list[str] | None
+    warnings: list[str] | None
 
 
 class Status(TypedDict):

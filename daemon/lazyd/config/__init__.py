@@ -4,6 +4,7 @@ Imported by the manager (and by ``lazyctl config check``); of the rest it import
 `lazyd.places` and `lazyd.durable` alone.
 
 - `loading` is what a caller wants: at a start, at a reload, for a check. `changes`: what a reload changed.
+  `fitting`: what of it cannot work on this machine, which only the daemon knows.
 - `files` are read and laid over each other by `sources` (`lines` finds a key again), and checked by
   `checking`, `aliases`, `names` and `reachable`.
 - `keys` is the table of keys, `kinds` and `compounds` are what values they take, `quantities` how durations

@@ -10,6 +10,8 @@ from lazyd.core.core import Core
 
 _ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
 
+DEVICE_STATES = ("ok", "lost", "silent")
+
 Rows = Iterable[tuple[Mapping[str, str], float]]
 
 
@@ -27,8 +29,10 @@ def text(core: Core, uptime_s: float, deaths: Mapping[str, int], clients: int) -
         lines.extend(f"lazyd_{name}{_labels(labels)} {value!r}" for labels, value in rows)
 
     def per_device(name: str, meaning: str, field: str) -> None:
-        rows = (({"device": device.name}, float(getattr(device, field))) for device in devices)
-        family(f"device_{name}", "gauge", meaning, rows)
+        values = ((device.name, getattr(device, field)) for device in devices)
+        rows = [({"device": name}, float(value)) for name, value in values if value is not None]
+        if rows:
+            family(f"device_{name}", "gauge", meaning, rows)
 
     def per_model(name: str, kind: str, meaning: str, field: str) -> None:
         values = ((key, getattr(count, field)) for key, count in counts.items())
@@ -39,9 +43,17 @@ def text(core: Core, uptime_s: float, deaths: Mapping[str, int], clients: int) -
     family("task_deaths_total", "counter", "Background tasks that died.", [({"task": t}, n) for t, n in deaths.items()])
     per_device("total_bytes", "What the device has.", "total_bytes")
     per_device("budget_bytes", "What lazyd may use of it.", "budget_bytes")
-    per_device("booked_bytes", "What models hold of it.", "booked_bytes")
+    per_device("booked_bytes", "What models and reservations hold of it.", "booked_bytes")
+    per_device("reserved_bytes", "What reservations hold of it.", "reserved_bytes")
     per_device("foreign_bytes", "What others use of it.", "foreign_bytes")
+    per_device("quarantined_bytes", "What was lazyd's and never came back; part of foreign.", "quarantined_bytes")
+    per_device("margin_bytes", "What is left free.", "margin_bytes")
     per_device("free_bytes", "What could be booked now.", "free_bytes")
+    per_device("temperature_celsius", "How hot it is.", "temperature_c")
+    per_device("power_watts", "What it draws.", "power_w")
+    in_each = [({"device": d.name, "state": s}, float(d.state == s)) for d in devices for s in DEVICE_STATES]
+    family("device_state", "gauge", "1 for the state that it is in.", in_each)
+    family("reservations", "gauge", "Reservations that are held.", [({}, len(view.reservations(core)))])
     family("models", "gauge", "Models by state.", [({"state": state}, n) for state, n in sorted(states.items())])
     per_model("loads_total", "counter", "Loads that succeeded.", "loads")
     per_model("evictions_total", "counter", "Times it made room for another.", "evictions")

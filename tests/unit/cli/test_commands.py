@@ -339,6 +339,19 @@ def test_a_configuration_on_disk_that_is_wrong_is_told(daemon: Daemon, lazyctl: 
     assert max(map(len, out.splitlines())) <= 80
 
 
+def test_what_is_configured_and_not_there_is_told(daemon: Daemon, lazyctl: Lazyctl) -> None:
+    reply = status(hot())
+    reply["daemon"]["warnings"] = [
+        f"/etc/lazyd/lazyd.toml:{n}: budget.gpu{n}: there is no gpu{n} here" for n in range(5)
+    ]
+    daemon.answer("Status", reply)
+    out = lazyctl("status").out
+    assert "warning: /etc/lazyd/lazyd.toml:2: budget.gpu2: there is no gpu2 here" in out
+    assert "gpu3" not in out
+    assert "and 2 more warnings: lazyctl --json status" in out
+    assert max(map(len, out.splitlines())) <= 80
+
+
 def test_config_check_needs_no_daemon(lazyctl: Lazyctl, tmp_path: Path) -> None:
     file = tmp_path / "lazyd.toml"
     file.write_text('[models.gemma]\nruntime = "python"\nfactory = "a:b"\nteir = "resident"\n')

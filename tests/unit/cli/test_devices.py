@@ -76,11 +76,17 @@ def test_a_family_has_one_part_however_many_members_share_it() -> None:
     assert lines[3].split() == ["strategy/*", "4.0", "GiB"]
 
 
-@pytest.mark.parametrize(("name", "rest"), [("gpu0", "leaving"), ("ram", "files")])
+@pytest.mark.parametrize(("name", "rest"), [("gpu0", "leaving"), ("ram", "other")])
 def test_what_is_booked_for_no_worker_is_named_too(name: str, rest: str) -> None:
     one = device(name, bookedBytes=8 * GIB, foreignBytes=0)
     models = [hot(workers=[worker(bookedBytes={name: 5 * GIB})])]
     assert device_lines([one], Look(), models)[3].split() == ["gemma", "5.0", "GiB", rest, "3.0", "GiB"]
+
+
+def test_what_two_workers_share_is_drawn_once() -> None:
+    models = [on_gpu0("big", 5 * GIB, "a"), on_gpu0("small", 4 * GIB, "b")]
+    drawn = bar(device_lines([gpu(reservedBytes=0, bookedBytes=7 * GIB, freeBytes=11 * GIB)], Look(), models))
+    assert drawn.count("█") + drawn.count("▌") == round(78 * 7 / 22)
 
 
 def test_where_names_do_not_fit_the_largest_come_first() -> None:

@@ -238,7 +238,8 @@ async def test_a_time_limit_ends_the_call(stage: Stage) -> None:
 
     stage.worker.script = answer
     (reply,) = await stage.call(timeoutSec=0.05)
-    assert reply == {"error": "io.lazyd.Timeout", "parameters": {"model": "m", "phase": "calling", "timeoutSec": 0.05}}
+    assert reply["error"] == "io.lazyd.Timeout"
+    assert reply["parameters"] == {"model": "m", "phase": "calling", "timeoutSec": 0.05, "reason": None}
     await asyncio.wait_for(stage.worker.ended.wait(), 5)
 
 
