@@ -21,9 +21,9 @@ class Device(Shown, frozen=True):
     foreign_bytes: int
     quarantined_bytes: int
     free_bytes: int
-    reserved_bytes: int = 0
+    reserved_bytes: int
     """The part of what is booked that reservations hold."""
-    state: str = "ok"
+    state: str
     """``ok``, ``lost`` (the driver has lost it) or ``silent`` (the driver does not answer)."""
     uuid: str | None = None
     label: str | None = None
@@ -64,7 +64,7 @@ class Model(Shown, frozen=True, kw_only=True, gc=False):  # no cycles, and there
     workers: Sequence[Worker]
     booked_bytes: dict[str, int]
     measured_bytes: dict[str, int]
-    devices: Sequence[str] = ()
+    devices: Sequence[str]
     """Where it is, GPUs first."""
     why: Sequence[str] | None = None
     """Why it is where it is; only where that was asked for."""

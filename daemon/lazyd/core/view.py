@@ -119,6 +119,7 @@ def show_cold(key: str, spec: ModelSpec, aliases: Sequence[str]) -> Model:
         source=spec.source,
         family=spec.key if is_member else None,
         workers=NONE,
+        devices=NONE,
         booked_bytes=NOTHING,
         measured_bytes=NOTHING,
         leases=0,
