@@ -32,6 +32,8 @@ class Facts:
     status: int | None = None
     signal: int | None = None
     reason: str | None = None
+    out_of_memory: bool = False
+    """It ended for want of memory."""
     deadline: float | None = None
     """When what is left of it is killed."""
     killed: bool = False
@@ -64,4 +66,5 @@ class Facts:
             "signal": self.signal,
             "log": log,
             "reason": self.reason,
+            "out_of_memory": self.out_of_memory,
         }

@@ -13,6 +13,7 @@ from ..worker.loop import Loop
 from . import processes
 from .cgroups import Cgroups
 from .door import Door
+from .dry_run import DryRuns
 from .facts import Facts, State
 from .linger import Linger
 from .logs import LogFile
@@ -69,6 +70,7 @@ class Host:
         self.on_upgrade: Callable[[], None] = lambda: None
         self._rounds = Rounds(loop, self.workers, door.tell)
         self._mistakes: list[float] = []
+        self.dry_runs = DryRuns(self._perhaps_go_on)
         self.shop = Shop(
             loop=loop,
             reaper=self.reaper,
@@ -105,6 +107,7 @@ class Host:
     def _hello(self) -> None:
         self.linger.end()
         self.presence.rest()
+        self.dry_runs.end(None)  # another manager had asked
         hello = {"is": "hello", "pid": os.getpid(), "version": VERSION, "started": self.started}
         with open("/proc/self/cgroup") as file:  # the manager may not be shown it, and reads the memory limit there
             self.door.tell({**hello, "cgroup": file.read(), "kept": self.kept})
@@ -138,6 +141,8 @@ class Host:
             self._rounds.make(message.get("workers"))
         elif what == "keep":
             self.kept = message["what"]
+        elif what == "dry_run":
+            self.dry_runs.begin(self.shop, message["id"], message["spec"])
         elif what == "prepare":
             self._prepare(message["specs"])
         elif what == "settings":
@@ -181,6 +186,9 @@ class Host:
         """A worker runs now, or it is gone."""
         if facts.state is State.GONE:
             del self.workers[facts.id]
+        self._perhaps_go_on()
+
+    def _perhaps_go_on(self) -> None:
         self._perhaps_upgrade()
         self._perhaps_leave()
 
@@ -200,6 +208,7 @@ class Host:
         """Stops all workers, then ends the loop."""
         self.is_quitting = True
         self.zygotes.limit(0)
+        self.dry_runs.end("the worker host is stopping")
         for worker in list(self.workers.values()):
             worker.stop(grace_s, drain_s)
         self._perhaps_leave()
@@ -214,7 +223,7 @@ class Host:
         self.quit(STOP_GRACE_S, STOP_GRACE_S - CLOSE_S)
 
     def _perhaps_leave(self) -> None:
-        if self.is_quitting and not self.workers:
+        if self.is_quitting and not self.workers and not self.dry_runs:
             self.loop.stop()
 
     # Upgrading.
@@ -223,10 +232,11 @@ class Host:
         """Becomes the version that is on disk, as soon as no worker is being started."""
         self.is_upgrading = True
         self.zygotes.retire()
+        self.dry_runs.end("the worker host is being upgraded")
         self._perhaps_upgrade()
 
     def _perhaps_upgrade(self) -> None:
-        if self.is_upgrading and all(worker.is_settled for worker in self.workers.values()):
+        if self.is_upgrading and not self.dry_runs and all(worker.is_settled for worker in self.workers.values()):
             self.on_upgrade()
 
     def upgrade_failed(self, why: str) -> None:

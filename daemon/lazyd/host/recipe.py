@@ -33,6 +33,8 @@ _NOT_INHERITED = frozenset(
     }
 )
 """systemd speaks to the host, not to its workers."""
+GPU_VARIABLES = ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER")
+"""Which GPUs a process is shown; they are heeded when it first looks for one."""
 
 
 class Recipe(NamedTuple):
@@ -54,6 +56,16 @@ class Recipe(NamedTuple):
             python_path=tuple(spec.get("python_path", ())),
             env=tuple(sorted(env.items())),
         )
+
+    @property
+    def in_ram(self) -> Recipe:
+        """The same without a word of GPUs."""
+        return self._replace(env=tuple(each for each in self.env if each[0] not in GPU_VARIABLES))
+
+    @property
+    def gpus(self) -> dict[str, str]:
+        """What its environment says of GPUs."""
+        return {name: value for name, value in self.env if name in GPU_VARIABLES}
 
     def command(self, role: str, fd: int) -> list[str]:
         """What is executed; `fd` is its link to this process."""

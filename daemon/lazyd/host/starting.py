@@ -37,18 +37,19 @@ class Parent(Protocol):
 
 
 class Starting:
-    """One process, until it exists."""
+    """One process, until it exists. One that `borrows` takes no reserve, and no zygote is started for it."""
 
-    def __init__(self, shop: Shop, recipe: Recipe, parent: Parent) -> None:
+    def __init__(self, shop: Shop, recipe: Recipe, parent: Parent, *, borrows: bool = False) -> None:
         self._shop = shop
         self._recipe = recipe
         self._parent = parent
+        self._borrows = borrows
         self._newborn: Newborn | None = None
         self._is_over = False
 
     def begin(self) -> None:
         """Raises `OSError`."""
-        spare = self._shop.zygotes.take(self._recipe)
+        spare = None if self._borrows else self._shop.zygotes.take(self._recipe)
         if spare is not None and spare.pid is not None:
             self._parent.expect(spare)
             self._born(spare.pid)
@@ -64,8 +65,9 @@ class Starting:
     def _create(self, *, plainly: bool) -> None:
         newborn = self._newborn = Newborn(self._shop.cgroups)
         self._parent.expect(newborn)
+        fork = self._shop.zygotes.lend if self._borrows else self._shop.zygotes.fork
         try:
-            if plainly or not self._shop.zygotes.fork(self._recipe, self._parent.id, newborn.fds, self._forked):
+            if plainly or not fork(self._recipe, self._parent.id, newborn.fds, self._forked):
                 self._execute(newborn)
         finally:
             newborn.handed_over()

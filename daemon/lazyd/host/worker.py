@@ -11,7 +11,9 @@ memory is free then.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
+import signal as signals
 import socket
 import time
 from typing import Any
@@ -82,6 +84,7 @@ class Worker:
             self._starting = Starting(self._shop, recipe, self)
             self._starting.begin()
         except (OSError, ValueError) as error:
+            self.facts.out_of_memory = isinstance(error, OSError) and error.errno == errno.ENOMEM
             self.stillborn(str(error))
 
     def listen_anew(self) -> None:
@@ -219,13 +222,21 @@ class Worker:
         self._perhaps_gone()
 
     def _explain(self) -> None:
+        """Why it has ended, unless it was told to."""
         facts = self.facts
-        if facts.reason is None and facts.signal == 9 and not facts.killed:
-            if oom.kills(self.cgroup) > facts.memory_kills:
-                facts.reason = "the kernel killed it: the machine or its cgroup had no memory left"
-        elif facts.reason is None and facts.state is State.STARTING and not facts.killed and self.log is not None:
+        if facts.killed:
+            return
+        if self.log is not None:
             self.log.catch_up()
-            facts.reason = self.log.last_lines.strip().rpartition("\n")[2] or None
+        lines = self.log.last_lines if self.log is not None else ""
+        if facts.signal == signals.SIGKILL:
+            facts.out_of_memory = oom.kills(self.cgroup) > facts.memory_kills
+        else:
+            facts.out_of_memory = oom.is_told(facts.spec["runtime"], facts.status, facts.signal, lines)
+        if facts.reason is None and facts.signal == signals.SIGKILL and facts.out_of_memory:
+            facts.reason = "the kernel killed it: the machine or its cgroup had no memory left"
+        elif facts.reason is None and facts.state is State.STARTING:
+            facts.reason = lines.strip().rpartition("\n")[2] or None
 
     def _end(self) -> None:
         if self._ending_begun:

@@ -224,6 +224,15 @@ class Zygotes:
         zygote.keep_spare()
         return True
 
+    def lend(self, recipe: Recipe, name: str, fds: list[int], done: Done) -> bool:
+        """As `fork`, but only from a zygote that is there already, whatever GPUs it is shown."""
+        zygote = next((each for each in self._zygotes.values() if each.recipe.in_ram == recipe.in_ram), None)
+        if zygote is None or zygote.is_outdated:
+            return False
+        zygote.fork(Birth(name, [os.dup(fd) for fd in fds], done))
+        zygote.keep_spare()
+        return True
+
     def prepare(self, recipes: list[Recipe]) -> None:
         """These are likely to be needed; nobody leaves for them."""
         for recipe in recipes:

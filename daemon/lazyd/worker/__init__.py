@@ -3,6 +3,7 @@
 - `boot` is the script that an interpreter is started with; it makes `lazyd` importable.
 - `zygote` imports a model library once and forks workers; `checks` says whether it may, and
   `process` puts right what a fork has left wrong.
+- `dry_run` is what a newborn may become instead of a worker.
 - `main` is the worker: an I/O loop in the main thread, and a thread for each loaded object
   (`holdings`, `objects`, `calls`); clients come through `reception` (`connection`, `outbox`).
 - `admission` holds all rules about leases, calls and drains (`records`), and does no I/O;

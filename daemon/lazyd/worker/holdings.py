@@ -133,20 +133,26 @@ class Holdings:
             self._house.tell({"is": "park_failed", "model": model, "reason": reason})
             self.unload(model)
 
-    def failed(self, model: str, reason: str, trace: str) -> None:
+    def failed(self, model: str, reason: str, trace: str, *, out_of_memory: bool) -> None:
         print(trace, end="", file=sys.stderr, flush=True)
-        self._gone(model, {"is": "failed", "model": model, "reason": reason, "traceback": trace})
+        told = {"is": "failed", "model": model, "reason": reason, "traceback": trace}
+        self._gone(model, {**told, "out_of_memory": out_of_memory})
+
+    def ran_out(self, model: str) -> None:
+        """A call found no memory."""
+        self._house.tell({"is": "ran_out", "model": model})
 
     def closed(self, model: str) -> None:
         self._gone(model, {"is": "unloaded", "model": model})
 
     def _start(self, model: str) -> None:
         member = member_of(self.spec["name"], model.partition(":")[0])
+        runtime = runtime_named(self.spec["runtime"])
 
         def load(progress: Progress) -> LoadedModel:
-            return runtime_named(self.spec["runtime"]).load(self.spec, member, progress)
+            return runtime.load(self.spec, member, progress)
 
-        thread = ModelThread(model, load, self._house.loop, self)
+        thread = ModelThread(model, load, runtime.out_of_memory, self._house.loop, self)
         thread.lease_in_environment = member is None
         self._threads[model] = thread
         self._house.admission.loading(model, time.monotonic())

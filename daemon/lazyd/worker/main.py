@@ -15,7 +15,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
-from . import process
+from . import dry_run, process
 from .admission import Admission
 from .holdings import Holdings
 from .link import Link
@@ -74,6 +74,8 @@ class Worker:
         what = message.get("do")
         if what == "begin":
             self._begin(message, *fds)
+        elif what == "dry_run":
+            dry_run.run(self.host, message["spec"], message["gpus"])
         elif what == "attach":
             self._attach(fds[0])
         elif what == "listen" and self.reception is not None:

@@ -36,7 +36,8 @@ if TYPE_CHECKING:
         def loaded(self, model: str, parks: bool) -> None: ...
         def parked(self, model: str) -> None: ...
         def park_failed(self, model: str, reason: str, trace: str) -> None: ...
-        def failed(self, model: str, reason: str, trace: str) -> None: ...
+        def failed(self, model: str, reason: str, trace: str, *, out_of_memory: bool) -> None: ...
+        def ran_out(self, model: str) -> None: ...
         def closed(self, model: str) -> None: ...
 
 
@@ -60,11 +61,19 @@ class ModelThread:
     `closed` is the last that is told of it, or `failed`; then the thread has ended.
     """
 
-    def __init__(self, key: str, load: Callable[[Progress], LoadedModel], loop: Loop, watcher: Watcher) -> None:
+    def __init__(
+        self,
+        key: str,
+        load: Callable[[Progress], LoadedModel],
+        out_of_memory: Callable[[BaseException], bool],
+        loop: Loop,
+        watcher: Watcher,
+    ) -> None:
         self.key = key
         self._context = _client_context()
         self.lease_in_environment = False
         self._load = load
+        self._is_of_memory = out_of_memory
         self._loop = loop
         self._watcher = watcher
         self._orders: queue.SimpleQueue[Call | _Order] = queue.SimpleQueue()
@@ -121,7 +130,10 @@ class ModelThread:
         if failure is None or self._unwanted:
             self._tell(self._watcher.closed, self.key)
         else:
-            self._tell(self._watcher.failed, self.key, one_line(failure), traceback_of(failure))
+            of_memory = self._is_of_memory(failure)
+            self._tell(
+                self._watcher.failed, self.key, one_line(failure), traceback_of(failure), out_of_memory=of_memory
+            )
 
     def _ready(self, load: Callable[[], LoadedModel]) -> LoadedModel:
         """Loads, which may be interrupted as long as it lasts, and tells so."""
@@ -170,6 +182,8 @@ class ModelThread:
             except NoSuchMethod as error:
                 call.error(error)
             except BaseException as error:
+                if self._is_of_memory(error):
+                    self._tell(self._watcher.ran_out, self.key)
                 call.failed(error)
 
     def _answer(self, model: LoadedModel, call: Call) -> None:
@@ -188,8 +202,8 @@ class ModelThread:
             last = _each(result, call, pieces.append)
             call.result(pieces if last is None else [*pieces, last])
 
-    def _tell(self, tell: Callable[..., None], *args: Any) -> None:
-        self._loop.soon(lambda: tell(*args))
+    def _tell(self, tell: Callable[..., None], *args: Any, **named: Any) -> None:
+        self._loop.soon(lambda: tell(*args, **named))
 
     # The end of a load that nobody wants.
 
