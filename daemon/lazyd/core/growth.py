@@ -52,12 +52,16 @@ def report(world: World, worker: Worker, device: str, n: int, booked: int) -> No
 
 def learn(world: World, worker: Worker, *, ran_out: bool = False) -> None:
     """Tells what a worker needed, for the next of its kind. One that ran out of memory within its
-    booking has taught nothing."""
-    peak = {name: max(worker.load_peak.get(name, 0), n) for name, n in worker.service_peak.items()} or worker.load_peak
+    booking has taught nothing. Of what was never measured, as in a load under an earlier manager, the
+    booking is all that is known."""
+    service = worker.service_peak
     if ran_out:
-        exceeded = any(n > worker.promised.get(name, 0) for name, n in peak.items())
-        peak = {name: max(int(RETRY * n), worker.promised.get(name, 0)) for name, n in peak.items()} if exceeded else {}
-    if not peak or not worker.way or (not worker.service_peak and not ran_out):
+        seen = {name: max(worker.load_peak.get(name, 0), service.get(name, 0)) for name in worker.promised}
+        exceeded = any(n > worker.promised[name] for name, n in seen.items())
+        peak = {name: max(int(RETRY * n), worker.promised[name]) for name, n in seen.items()} if exceeded else {}
+    else:
+        peak = {name: max(worker.load_peak.get(name, n), service.get(name, n)) for name, n in worker.promised.items()}
+    if not peak or not worker.way or (not service and not ran_out):
         return
     world.emit(
         Learn(
@@ -65,7 +69,7 @@ def learn(world: World, worker: Worker, *, ran_out: bool = False) -> None:
             identity=worker.identity,
             way=worker.way,
             peak=as_need(worker, peak),
-            service=as_need(worker, worker.service_peak) if worker.service_peak and not ran_out else None,
+            service=as_need(worker, {**worker.promised, **service}) if service and not ran_out else None,
         )
     )
 

@@ -96,3 +96,19 @@ def test_gpu_peaks_come_with_samples() -> None:
     story.exit("a", status=0)
     learned = next(effect for effect in story.effects if isinstance(effect, effects.Learn))
     assert learned.peak.gpu_bytes == (5 * GIB,)
+
+
+def test_what_was_never_measured_was_as_booked() -> None:
+    story = Story(spec("a"), gpus_gib=(10,), sizes={"a": 4})
+    story.silent.add("gpu0")
+    story.get("a")
+    story.sample("gpu0", held_bytes={}, used_bytes=0)
+    measure(story, "a", 0.3)
+    story.ready("a")
+    measure(story, "a", 0.2)
+    story.exit("a", status=0)
+    learned = next(effect for effect in story.effects if isinstance(effect, effects.Learn))
+    assert learned.way == "gpu"
+    assert learned.peak.gpu_bytes == (4 * GIB,)
+    assert learned.service is not None
+    assert learned.service.gpu_bytes == (4 * GIB,)
