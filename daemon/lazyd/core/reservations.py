@@ -82,9 +82,9 @@ def take(world: World, wish: Reservation) -> None:
     world.alarms.clear(("reserve", wish.key))
     world.ledger.book(wish.id, {wish.device: wish.bytes})
     world.reservations[wish.id] = wish
+    keep(world)  # before the answer: whoever has it may rely on its outliving the manager
     assert wish.request is not None
     hold(world, wish, wish.request)
-    keep(world)
     reason = f"{size(wish.bytes)} of {wish.device} for {wish.command or f'pid {wish.pid}'}"
     world.note("reserved", reason=reason, device=wish.device, bytes=wish.bytes)
 
