@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from lazyd.core import answers, effects, events
 from lazyd.core.spec import Tier
 
-from .profiles import MOST_GROWN
 from .told import Stage, ToldWorker
 
 if TYPE_CHECKING:
@@ -20,8 +19,8 @@ UNPRESENTED_S = 30.0
 IN_ONE_BREATH_S = 0.1
 A_WHILE_S = 6.0
 """Longer than a lease is fresh."""
-SAMPLES = 2
-"""Strangers are believed when so many samples in a row show them."""
+OUTGROWN = 1.25
+"""A model with a hard limit is ended when it uses so much more than it was booked with."""
 A_MOMENT_S = 1e-6
 """For sums of floating point numbers that are formed in another order."""
 
@@ -90,41 +89,43 @@ def nothing_leaves_without_cause(world: World, effect: effects.Drain) -> str | N
         return None
     if any(spec.tier is Tier.RESIDENT and not told.serves(spec.key) for spec in told.config.models.values()):
         return None
-    really = world.workers.get(effect.worker)
-    if really is not None and any(_is_crowded(world, device) for device in really.booked):
+    if any(told.books.is_over(device) for device in told.books.entries[effect.worker].booking):
+        return None
+    if told.pressed or _has_outgrown(world, effect):
         return None
     return f"{effect} is ordered; {effect.model} is not idle, and nobody waits"
 
 
-def _is_crowded(world: World, device: str) -> bool:
-    """It may seem so to the core: by what is booked alone, or by strangers who were seen twice."""
-    told = world.manager.told
-    if world.booked(device) * MOST_GROWN > told.limit(device, with_strangers=False):
-        return True
-    return told.is_over(device) and told.samples_over.get(device, 0) >= SAMPLES
+def _has_outgrown(world: World, effect: effects.Drain) -> bool:
+    """It is to be ended when it is idle, as it uses much more than it was booked with."""
+    spec = world.manager.told.spec_of(effect.model)
+    entry = world.manager.told.books.entries[effect.worker]
+    measured = {device: max(n, entry.load_peak.get(device, 0)) for device, n in entry.service_peak.items()}
+    grown = any(n > OUTGROWN * entry.promised.get(device, n) for device, n in measured.items())
+    return spec is not None and spec.hard_limit and (grown or not entry.is_new)
 
 
 def crowded_devices_shrink(world: World, _: events.Event) -> str | None:
-    """Where a device has certainly been too full for a while, with nothing on its way out, nothing idle is left."""
+    """Where a device has been too full for a while, with nothing on its way out, nothing idle is left."""
     told, now = world.manager.told, world.clock.now
-    for device in told.devices:
-        booked = world.booked(device)
-        too_full = booked > told.limit(device, with_strangers=False) or (
-            booked > told.limit(device) and told.samples_over.get(device, 0) >= SAMPLES
-        )
-        if not too_full or not told.has_host or any(_leaves(world, name, device) for name in world.workers):
+    for device in told.books.seen:
+        leaves = any(_leaves(world, name, device) for name in world.workers)
+        if not told.books.is_over(device) or not told.has_host or leaves:
             told.over_since.pop(device, None)
         elif now > told.over_since.setdefault(device, now) + A_WHILE_S:
             for name, worker in told.workers.items():
-                if name in world.workers and world.workers[name].booked.get(device) and _may_go(world, name, worker):
-                    return f"{device} holds {booked}, may hold {told.limit(device)}, and {world.workers[name]} stays"
+                entry = told.books.entries.get(name)
+                if entry is not None and entry.booking.get(device) and _may_go(world, name, worker):
+                    held = f"{told.books.booked_by_core(device)} of {device} are booked"
+                    return f"{held}, {told.books.sure_most(device)} may be, and {world.workers[name]} stays"
     return None
 
 
 def _leaves(world: World, name: str, device: str) -> bool:
     """A worker on this device is on its way out, as far as the core has ordered and heard."""
     worker = world.manager.told.workers.get(name)
-    if not world.workers[name].booked.get(device):
+    entry = world.manager.told.books.entries.get(name)
+    if entry is not None and not entry.booking.get(device):
         return False
     if worker is None or worker.stopping or not worker.objects:
         return True

@@ -14,17 +14,6 @@ if TYPE_CHECKING:
 SHORTEST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 300.0
 
 
-def admission_fits(world: World, effect: effects.StartWorker) -> str | None:
-    booking = world.booked_in(effect.memo)
-    if set(booking) != set(effect.devices) or not booking:
-        return f"{effect.worker} is booked on {booking} and is to use {effect.devices}"
-    for device, n in booking.items():
-        booked, most = world.booked(device), world.manager.told.limit(device)
-        if booked + n > most:
-            return f"{effect.model} is given {n} of {device}: {booked} are booked and {most} is the limit"
-    return None
-
-
 def loads_wait_for_the_host(world: World, effect: effects.StartWorker) -> str | None:
     return None if world.manager.told.has_host else f"{effect.worker} is started, and no host is there"
 
@@ -76,10 +65,10 @@ def pins_leave_room(world: World, effect: effects.LoadObject | effects.Answer) -
         model = effect.model
         if not told.is_kept(model):
             return None
-    kept = dict.fromkeys(told.devices, 0)
+    kept = dict.fromkeys(told.books.seen, 0)
     added: dict[str, int] = {}
     for name, worker in told.workers.items():
-        booked = world.workers[name].booked if name in world.workers and not worker.stopping else {}
+        booked = told.books.entries[name].booking if name in told.books.entries and not worker.stopping else {}
         if any(told.is_kept(other) for other in worker.objects if other != model):
             kept = {device: n + booked.get(device, 0) for device, n in kept.items()}
         elif model in worker.objects or getattr(effect, "worker", None) == name:

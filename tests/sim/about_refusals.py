@@ -6,9 +6,13 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from lazyd.core import answers, effects, events
+from lazyd.core.spec import ModelSpec
 
-from .profiles import MOST_GROWN
+from .memory import CUDA, RAM
 from .scenario import FIRST_CALL_TIMEOUTS_S
+
+MOST_LEARNED = 1.2
+"""What was learned may be so much more than what was predicted at first."""
 
 if TYPE_CHECKING:
     from .control import Pending
@@ -35,11 +39,25 @@ def _really_has_no_room(world: World, pending: Pending, outcome: answers.NoRoom)
         return True  # `max_pinned` is another limit.
     if spec.is_family and any(worker.key == spec.key for worker in told.workers.values()):
         return True  # It needs a place, not memory.
-    need = world.character(spec.key).need
-    for device, seen in told.devices.items():
-        stays = sum(_what_stays(world, device, outcome.model, with_busy=bool(pending.fields.get("parent"))))
-        allowed = not spec.device or device in spec.device
-        if allowed and need[seen.kind] + stays * MOST_GROWN <= told.limit(device):
+    if outcome.model in told.ran_out_again:
+        return True
+    return not any(_could_have(world, pending, spec, device) for device in told.books.seen)
+
+
+def _could_have(world: World, pending: Pending, spec: ModelSpec, device: str) -> bool:
+    """Whether a model would fit on a device, whole, if all that may leave had left."""
+    books, character = world.manager.told.books, world.character(spec.key)
+    seen = books.seen[device]
+    need = character.appetite.whole.get("gpu" if seen.kind == CUDA else "ram")
+    if need is None or not world.manager.told.allows(spec, device) or device in books.lost:
+        return False
+    wanted = {RAM: need.ram_bytes + sum(character.appetite.files.values())} if seen.kind != CUDA else {}
+    if seen.kind == CUDA:
+        wanted = {device: need.gpu_bytes[0], RAM: need.ram_bytes}
+    factor = character.appetite.most * character.error * MOST_LEARNED
+    for name, n in wanted.items():
+        stays = sum(_what_stays(world, name, spec.key, with_busy=bool(pending.fields.get("parent"))))
+        if n * factor + stays > books.sure_most(name):
             return False
     return True
 
@@ -80,7 +98,8 @@ def _what_stays(world: World, device: str, but: str, *, with_busy: bool) -> Iter
         kept = any(told.is_kept(model) for model in worker.objects if model != but)
         busy = any(lease.in_flight for lease in really.leases.values())
         if kept or (with_busy and busy):
-            yield really.booked.get(device, 0)
+            yield told.books.entries[name].booking.get(device, 0) if name in told.books.entries else 0
+    yield sum(held.bytes for held in told.books.reserved.values() if held.device == device)
 
 
 def _has_failed(world: World, pending: Pending, _: Any) -> bool:

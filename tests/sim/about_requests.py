@@ -76,9 +76,9 @@ def found_is_kept(world: World, event: events.Event) -> str | None:
         return None
     core, told = world.manager.core, world.manager.told
     for device in view.devices(core):
-        really = sum(report.memo["booking"].get(device.name, 0) for report in event.workers)
+        really = told.books.booked(device.name)
         if device.booked_bytes < really:
-            return f"{device} is shown, and the workers found hold {really}"
+            return f"{device} is shown, and what was found holds {really}"
     if told.hosts_found > 1:
         return None
     shown = {

@@ -11,6 +11,7 @@ from lazyd.core import (
     core,
     eviction,
     leases,
+    ledger,
     lives,
     plans,
     records,
@@ -19,6 +20,7 @@ from lazyd.core import (
     requests,
     room,
     rules,
+    strangers,
     view,
     world,
 )
@@ -29,7 +31,7 @@ from lazyd.core.lifecycle import State
 
 def released_at_stop(w: world.World, worker: records.Worker, grace_s: float) -> None:
     STOP_WORKER(w, worker, grace_s)
-    w.ledger.release(worker.id)
+    w.ledger.rebook(worker.id, {}, w.now)
 
 
 def answered_twice(self: world.World, request: int, outcome: Any) -> None:
@@ -160,9 +162,8 @@ def only_memory_is_waited_for(*_: Any) -> bool:
     return False
 
 
-def any_of_them_will_do(w: world.World, model: records.Model, choices: list[Any]) -> tuple[list[Any], Any]:
-    good, refusal = POSSIBLE(w, model, choices)
-    return (choices if good else good), refusal
+def kept_on_any_device(w: world.World, model: records.Model, device_name: str, needed: int) -> Any:
+    return None if model.kept else TOO_BIG(w, model, device_name, needed)
 
 
 def one_plan_is_for_ever(w: world.World, plan: records.Plan) -> None:
@@ -175,7 +176,25 @@ IDLE_UNTIL, MAKE_ROOM, MAY_LEAVE, MODELS = rules.idle_until, room.make_room, evi
 OFFER_PLACES, RELEASE, SERVE, SERVE_ON = configuring.offer_places, leases.release, rules.serve, lives.serve_on
 SET, SETTLE, STOP_WORKER, WANT = alarms.Alarms.set, core.settle, lives.stop_worker, rules.want
 WORKER_EXITED = reports.worker_exited
-POSSIBLE = refusals.possible
+TOO_BIG = refusals.too_big
 
+
+def believed_at_once(w: world.World, device: Any, seen: Any) -> None:
+    ACCOUNT(w, device, seen)
+    device.sure_foreign_bytes = device.lower_bytes
+
+
+def surely_foreign(w: world.World, device: Any, seen: Any) -> None:
+    ACCOUNT(w, device, seen)
+    device.foreign_bytes = device.sure_foreign_bytes
+
+
+def rebooked_beside(self: ledger.Ledger, holder: str, booking: Any, now: float) -> None:
+    before = dict(self.bookings[holder])
+    REBOOK(self, holder, booking, now)
+    self._add({name: n for name, n in before.items() if name not in booking}, 1)
+
+
+ACCOUNT, REBOOK = strangers.account, ledger.Ledger.rebook
 BUDGET_ALONE = property(lambda device: device.budget_bytes)
 NO_MARGIN = property(lambda device: min(device.budget_bytes, device.total_bytes - device.foreign_bytes))

@@ -141,12 +141,15 @@ class Desk:
     # Turns.
 
     def _begin(self, call: Call) -> None:
-        call.process = Process(self.world.clock, call.script, lambda _: self._ends(call))
+        if not self.worker.has_memory(call.connection.truth.model):
+            call.process = Process(self.world.clock, _nothing(), lambda _: self._ends(call, ok=False))
+        else:
+            call.process = Process(self.world.clock, call.script, lambda _: self._ends(call, ok=True))
 
-    def _ends(self, call: Call) -> None:
+    def _ends(self, call: Call, *, ok: bool) -> None:
         call.connection.calls.remove(call)
         call.future.set("done")
-        self._is_over(call, True)
+        self._is_over(call, ok)
 
     def _is_over(self, call: Call, ok: bool) -> None:
         """The call has really ended; the next one of its model has its turn."""
@@ -158,3 +161,9 @@ class Desk:
             del line[0]
             if line:
                 self._begin(line[0])
+
+
+def _nothing() -> Script:
+    """A call that fails at once."""
+    return
+    yield

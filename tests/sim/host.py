@@ -5,17 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lazyd.core import effects, events
-from lazyd.worker.records import Object
 
 from .channel import Channel
-from .profiles import MOST_GROWN
+from .loads import KILLED, Loads
+from .memory import RAM
 from .worker import SimWorker
 
 if TYPE_CHECKING:
     from .world import World
 
 SPAWN_S = 0.05
-KILLED = 9
+
+Order = tuple[effects.Effect, SimWorker | None]
+"""What the manager wants done, and with which worker."""
 
 
 class SimHost:
@@ -26,6 +28,9 @@ class SimHost:
         self.alive = True
         self.workers: dict[str, SimWorker] = {}
         """Those it was told to start and that are not gone."""
+        self.kept: tuple[events.ReservationReport, ...] = ()
+        """The reservations, for the next manager."""
+        self.loads = Loads(self)
         self.inbox = Channel(world.clock, world.delay, self._obey)
         self.outbox = Channel(world.clock, world.delay, world.manager.tell)
 
@@ -33,11 +38,13 @@ class SimHost:
         if self.alive and self.world.manager.attached:
             self.outbox.send(event)
 
-    def _obey(self, order: tuple[effects.Effect, SimWorker]) -> None:
+    def _obey(self, order: Order) -> None:
         effect, worker = order
-        if worker.gone:
+        if isinstance(effect, effects.KeepReservations):
+            self.kept = effect.reservations
+        elif worker is None or worker.gone:
             return
-        if not self.alive:
+        elif not self.alive:
             self.never_started(effect, worker)
         elif isinstance(effect, effects.StartWorker):
             self.workers[worker.id] = worker
@@ -67,7 +74,7 @@ class SimHost:
         delay = min(closing, grace_s) + self.world.rng.uniform(0.0, self.world.release_s(worker.key) / 2)
         self.world.clock.after(delay, self.exit, worker, 0 if closing <= grace_s else None, KILLED)
 
-    def exit(self, worker: SimWorker, status: int | None, signal: int | None) -> None:
+    def exit(self, worker: SimWorker, status: int | None, signal: int | None, *, out_of_memory: bool = False) -> None:
         """The process and its cgroup are gone. The news may overtake what the worker itself still said."""
         if worker.gone:
             return
@@ -75,64 +82,32 @@ class SimHost:
         self.workers.pop(worker.id, None)
         self.world.forget(worker)
         event = events.WorkerExited(
-            worker=worker.id, status=status, signal=None if status is not None else signal, log="last words"
+            worker=worker.id,
+            status=status,
+            signal=None if status is not None else signal,
+            log="last words",
+            out_of_memory=out_of_memory,
         )
         overtakes = self.world.rng.random() < 0.2
         self.world.clock.at(0.0 if overtakes else worker.outbox.quiet_at, self.say, event)
 
-    def measure(self) -> None:
+    def measure(self) -> float:
+        """Measures all workers; returns when the manager has heard of it. What has not changed is not told again."""
         for worker in self.workers.values():
-            if worker.runs:
-                share = self.world.rng.uniform(0.3, MOST_GROWN)
-                worker.measured = {device: int(n * share) for device, n in worker.booked.items()}
+            if worker.runs and not worker.is_measured:
+                worker.is_measured = True
+                worker.measured = {RAM: worker.consumption.held(RAM)}
                 self.say(events.WorkerMeasured(worker=worker.id, bytes_by_device=worker.measured))
-
-    # Loads: the worker does them, the dice are here.
-
-    def begin_load(self, worker: SimWorker, known: Object) -> None:
-        profile, rng = self.world.scenario.profile, self.world.rng
-        seconds = rng.uniform(*self.world.character(worker.key).load_s)
-        dice = rng.random()
-        if (dice := dice - profile.load_fails) < 0:
-            worker.later(seconds, known, self._fails)
-        elif (dice := dice - profile.load_sticks) < 0:
-            return  # It hangs.
-        elif (dice := dice - profile.load_kills) < 0:
-            worker.later(seconds, known, lambda w, _: self.exit(w, None, 11))
-        elif (dice := dice - profile.load_crawls) < 0:
-            self._progress(worker, known, rng.uniform(4.0, 12.0))
-        else:
-            self._progress(worker, known, seconds)
-
-    def _progress(self, worker: SimWorker, known: Object, left_s: float) -> None:
-        """Progress is told every second or so, until the object is ready."""
-        step = self.world.rng.uniform(0.5, 1.5)
-        if left_s <= step:
-            worker.later(left_s, known, self._ready)
-        else:
-            worker.later(step, known, self._goes_on, left_s - step)
-
-    def _goes_on(self, worker: SimWorker, known: Object, left_s: float) -> None:
-        worker.say(events.LoadProgress(worker=worker.id, model=known.model, phase="weights", fraction=0.5))
-        self._progress(worker, known, left_s)
-
-    def _ready(self, worker: SimWorker, known: Object) -> None:
-        worker.admission.loaded(known.model, self.world.clock.now)
-        worker.reporter.note(at_once=True)
-        worker.say(events.ObjectReady(worker=worker.id, model=known.model))
-
-    def _fails(self, worker: SimWorker, known: Object) -> None:
-        failure = events.ObjectFailed(worker=worker.id, model=known.model, reason="the weights are damaged")
-        worker.forget(known.model, failure)
+        return self.outbox.quiet_at
 
     # Its own death, and the manager's.
 
-    def never_started(self, effect: effects.Effect, worker: SimWorker) -> None:
-        if isinstance(effect, effects.StartWorker) and not worker.gone:
+    def never_started(self, effect: effects.Effect, worker: SimWorker | None) -> None:
+        if isinstance(effect, effects.StartWorker) and worker is not None and not worker.gone:
             worker.die()
             self.world.forget(worker)
 
-    def lose(self, orders: list[tuple[effects.Effect, SimWorker]]) -> None:
+    def lose(self, orders: list[Order]) -> None:
         """These orders never reached it."""
         for effect, worker in orders:
             self.never_started(effect, worker)

@@ -24,7 +24,7 @@ from lazyd.core.effects import (
     Withdraw,
 )
 
-from . import about_leases, about_leaving, about_loads, about_refusals, about_requests
+from . import about_admission, about_leases, about_leaving, about_ledger, about_loads, about_refusals, about_requests
 from .truth import Violation
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 Check = Callable[["World", Any], str | None]
 
+ADMISSIONS = about_admission.ADMISSIONS
 NAMES_A_WORKER = (StopWorker, LoadObject, UnloadObject, Grant, Withdraw, Drain, Resume)
 ENDS = (StopWorker, UnloadObject)
 
@@ -66,7 +67,9 @@ INVARIANTS: tuple[Invariant, ...] = (
     _of(about_leases.lease_is_not_taken, "until its first call (5 s at most) it cannot be revoked", Withdraw),
     _of(about_leases.only_the_holder_releases, "only the uid that got a lease may release it", Answer),
     # Loads.
-    _of(about_loads.admission_fits, "no admission makes booked + foreign + margin exceed the device", StartWorker),
+    _of(about_admission.admission_fits, "no admission makes booked + foreign + margin exceed the device", *ADMISSIONS),
+    _of(about_admission.admission_is_seen, "an admission needs a sample begun after the last change", *ADMISSIONS),
+    _of(about_admission.booked_where_it_goes, "bookings of one load over several devices are one", StartWorker),
     _of(about_loads.loads_wait_for_the_host, "before a host is found loads wait", StartWorker),
     _of(about_loads.one_load, "at most one load of a model version is under way", LoadObject),
     _of(about_loads.family_keeps_its_limit, "a family keeps at most max_loaded objects", LoadObject),
@@ -74,6 +77,10 @@ INVARIANTS: tuple[Invariant, ...] = (
     _of(about_loads.pins_leave_room, "pins and residents hold at most max_pinned of a device", LoadObject, Answer),
     _of(about_loads.loaded_is_true, "Load answers once the model is ready", Answer),
     _of(about_loads.stop_is_a_stop, "on a stop waiters are refused and nothing is loaded", LoadObject, StartWorker),
+    # The ledger.
+    _of(about_ledger.books_balance, "every byte that is booked is held by somebody, and every file once"),
+    _of(about_ledger.measured_is_booked, "what grows past its booking is booked as it is"),
+    _of(about_ledger.used_is_accounted, "what is used is booked, or what strangers may use"),
     # Leaving.
     _of(about_leaving.kept_is_not_evicted, "no pinned model is evicted; a resident stays", Drain, *ENDS),
     _of(about_leaving.quantum_is_served, "once ready, a model serves for a quantum before it may be evicted", Drain),

@@ -13,7 +13,8 @@ from lazyd.core import answers, effects, events
 from lazyd.core.core import Core
 
 from . import invariants
-from .scenario import Character
+from .memory import RAM
+from .sampler import Sampler
 from .told import Told
 from .truth import LeaseTruth, Violation
 from .worker import SimWorker
@@ -43,6 +44,16 @@ class SimManager:
         self.connection = 0
         self.deadline = FOREVER
         self.events = 0
+        self.samples = 0
+        """Events that only showed a device once more."""
+        self.stirred = 0.0
+        """When there was another one."""
+        self.sampler = Sampler(world, self)
+        self.known: dict[str, bool] = {}
+        """Workers whose processes it knows."""
+        self.measured: dict[str, int] = {}
+        """Their own RAM, as the host has told."""
+        self.kept: effects.KeepReservations | None = None
         self.exited: dict[str, bool] = {}
         """Workers whose end the core was told of."""
         self.seen: Counter[type] = Counter()
@@ -58,9 +69,12 @@ class SimManager:
             return
         world, now = self.world, self.world.clock.now
         self.events += 1
+        if isinstance(event, events.DeviceSeen):
+            self.samples += 1
+        else:
+            self.stirred = now
         self.told.hear(event)
-        if isinstance(event, events.WorkerExited):
-            self.exited[event.worker] = True
+        self._note(event)
         try:
             done = self.core.handle(event, now)
             deadline = self.core.next_deadline()
@@ -75,6 +89,25 @@ class SimManager:
             self.told.ordered(effect)
             self._carry_out(effect)
         invariants.check_after(world, event)
+
+    def _note(self, event: events.Event) -> None:
+        """What the shell itself remembers."""
+        match event:
+            case events.WorkerStarted(worker=worker):
+                self.known[worker] = True
+            case events.WorkerMeasured(worker=worker, bytes_by_device=measured):
+                self.known[worker] = True
+                self.measured[worker] = measured[RAM]
+            case events.WorkerExited(worker=worker):
+                self.exited[worker] = True
+                self.measured.pop(worker, None)
+            case events.HostLost():
+                self.measured.clear()
+            case events.HostFound(workers=workers):
+                self.known.update((report.worker, True) for report in workers)
+                self.measured.update(
+                    (report.worker, report.measured_bytes[RAM]) for report in workers if report.measured_bytes
+                )
 
     def tick(self) -> None:
         """The moment that `next_deadline` announced."""
@@ -107,16 +140,18 @@ class SimManager:
         self.world.control.answered(effect.outcome, pending)
 
     def _do_predict(self, effect: effects.Predict) -> None:
-        character = self.world.character(self.told.spec_key(effect.model))
-        self.world.clock.after(self.world.delay() * 5, self._predicted, effect.model, character, self.epoch)
+        self.world.predicting.predict(effect)
 
-    def _predicted(self, model: str, character: Character, epoch: int) -> None:
-        if epoch != self.epoch:
-            return
-        if character.unreadable and self.world.faults:
-            self.tell(events.Unpredictable(model=model, reason="no such file"))
-        else:
-            self.tell(events.Predicted(model=model, bytes_by_kind=character.need))
+    def _do_learn(self, effect: effects.Learn) -> None:
+        self.world.predicting.learn(effect)
+
+    def _do_sample(self, effect: effects.Sample) -> None:
+        self.sampler.now(effect.device)
+
+    def _do_keepreservations(self, effect: effects.KeepReservations) -> None:
+        self.kept = effect
+        if self.reaches_host:
+            self.world.host.inbox.send((effect, None))
 
     def _do_startworker(self, effect: effects.StartWorker) -> None:
         worker = SimWorker(self.world, effect, self.told.config.models[effect.model])
@@ -129,7 +164,7 @@ class SimManager:
             worker.ordered_to_stop = True
             self._order(effect, worker)
 
-    def _order(self, effect: effects.Effect, worker: SimWorker) -> None:
+    def _order(self, effect: effects.Effect, worker: SimWorker | None) -> None:
         if self.reaches_host:
             self.world.host.inbox.send((effect, worker))
         else:
@@ -162,8 +197,11 @@ class SimManager:
         self.up = True
         self.core = Core(self.world.new_id)
         self.told = Told(self.world)
-        for name in self.world.scenario.devices:
-            self.tell(self.world.sample(name))
+        self.sampler = Sampler(self.world, self)
+        self.kept = None
+        self.known.clear()
+        self.measured.clear()
+        self.sampler.first()
         self.tell(events.Configure(config=self.world.config, pins=self.world.saved_pins))
         self.world.control.manager_is_back()
         self.world.clock.after(self.world.rng.uniform(0.0, 0.3), self.find_host, self.epoch)
@@ -184,12 +222,14 @@ class SimManager:
         for worker in running:
             worker.outbox.not_before(arrives)
         self.world.host.outbox.not_before(arrives)
-        found = events.HostFound(workers=reports)
+        found = events.HostFound(workers=reports, reservations=self.world.host.kept)
         self.world.clock.at(arrives, self._found, found, self.connection)
 
     def _found(self, found: events.HostFound, connection: int) -> None:
         if connection == self.connection and self.attached:
             self.reaches_host = True
+            if self.kept is not None:  # a host that comes later is told the same
+                self.world.host.inbox.send((self.kept, None))
             self.tell(found)
 
     def reconnect(self) -> None:

@@ -55,19 +55,15 @@ class Mischief:
             self.world.manager.reconnect()
 
     def measure(self) -> None:
+        """The host measures its workers at another moment than that of a sample."""
         self.world.host.measure()
 
     def strangers(self) -> None:
         """Somebody else uses a device, or stops using it."""
-        name = self.rng.choice(list(self.world.scenario.devices))
-        total = self.world.scenario.devices[name][1]
-        self.world.foreign[name] = self.rng.choice((0, 0, int(total * self.rng.uniform(0.1, 0.9))))
-        self._sample(name)
-        for seconds in (0.5, 1.0):  # a stranger is believed when it is seen again
-            self.world.clock.after(seconds, self._sample, name)
-
-    def _sample(self, name: str) -> None:
-        self.world.manager.tell(self.world.sample(name))
+        memory = self.world.memory[self.rng.choice(list(self.world.memory))]
+        kind = self.rng.choice(("hidden", "listed"))
+        wanted = self.rng.choice((0, 0, int(memory.total * self.rng.uniform(0.1, 0.9))))
+        memory.grow_stranger(kind, wanted - memory.strangers[kind])
 
     def unload(self) -> None:
         count = self.rng.choice((1, 1, 2))

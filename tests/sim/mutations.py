@@ -21,10 +21,11 @@ from lazyd.core import (
     cycles,
     events,
     eviction,
+    growth,
     leases,
     ledger,
     lives,
-    pins,
+    placement,
     plans,
     records,
     refusals,
@@ -32,6 +33,7 @@ from lazyd.core import (
     requests,
     room,
     rules,
+    strangers,
     unloads,
     view,
     world,
@@ -102,6 +104,26 @@ MUTATIONS: tuple[Mutation, ...] = (
         "failures",
         put(ledger.Device, "limit_bytes", broken.BUDGET_ALONE),
     ),
+    Mutation("old samples will do", ("admission_is_seen",), "calm", put(ledger.Device, "is_fresh", lambda *_: True)),
+    Mutation(
+        "only the first device is used",
+        ("booked_where_it_goes",),
+        "calm",
+        put(placement.Placement, "devices", property(lambda self: tuple(self.worker)[:1])),
+    ),
+    Mutation(
+        "what is given back stays booked",
+        ("books_balance",),
+        "calm",
+        put(ledger.Ledger, "rebook", broken.rebooked_beside),
+    ),
+    Mutation("growth is not booked", ("measured_is_booked",), "family", put(growth, "measured", nothing)),
+    Mutation(
+        "strangers are hoped to be few",
+        ("used_is_accounted", "admission_fits"),
+        "crowds",
+        put(strangers, "account", broken.surely_foreign),
+    ),
     Mutation("the margin is used", ("admission_fits",), "calm", put(ledger.Device, "limit_bytes", broken.NO_MARGIN)),
     Mutation(
         "bytes are free when the order to stop is given",
@@ -140,7 +162,7 @@ MUTATIONS: tuple[Mutation, ...] = (
         put(configuring, "offer_places", broken.two_places_more),
     ),
     Mutation("no pause after a failure", ("failures_pause",), "failures", put(lives, "pause_s", lambda _: 0.0)),
-    Mutation("max_pinned is not obeyed", ("pins_leave_room",), "residents", put(pins, "keeps_too_much", nothing)),
+    Mutation("max_pinned is not obeyed", ("pins_leave_room",), "residents", put(refusals, "keeps_too_much", nothing)),
     # Requests.
     Mutation("two answers", ("answered_once",), "calm", put(world.World, "answer", broken.answered_twice)),
     Mutation(
@@ -267,9 +289,9 @@ MUTATIONS: tuple[Mutation, ...] = (
     ),
     Mutation(
         "strangers are believed at once",
-        ("nothing_leaves_without_cause", "quantum_is_served"),
+        ("nothing_leaves_without_cause", "quantum_is_served", "refusals_are_true"),
         "crowds",
-        put(crowding, "SAMPLES", 1),
+        put(strangers, "account", broken.believed_at_once),
     ),
     Mutation("idle models stay", ("idle_gets_cold", "transient_leaves"), "calm", without_rule(rules.retire_if_idle)),
     Mutation(
@@ -310,7 +332,7 @@ MUTATIONS: tuple[Mutation, ...] = (
         "a model is kept on any device",
         ("pins_leave_room",),
         "residents",
-        put(refusals, "possible", broken.any_of_them_will_do),
+        put(refusals, "too_big", broken.kept_on_any_device),
     ),
     # The worker's half of the hand-shake.
     Mutation(

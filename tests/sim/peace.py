@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from lazyd.core import events, view
 from lazyd.core.spec import Tier
 
-from .profiles import MOST_GROWN
+from . import about_ledger
+from .memory import RAM
 from .truth import FRESH_S, Violation
 
 if TYPE_CHECKING:
@@ -53,9 +54,10 @@ def make_peace(world: World) -> None:
     world.faults = False
     world.clients.retire()
     world.run_until(world.clock.now + RECOVERY_S)
-    for name in world.foreign:
-        world.foreign[name] = 0
-        world.manager.tell(world.sample(name))
+    world.drivers.unstick()
+    for memory in world.memory.values():
+        for kind, n in memory.strangers.items():
+            memory.grow_stranger(kind, -n)
 
 
 def finish_requests(world: World) -> None:
@@ -125,12 +127,11 @@ def stays_loaded(world: World, key: str) -> bool:
 
 
 def nothing_lingers(world: World) -> None:
-    """The ledger holds what the remaining workers hold, which may have grown a little; nobody has a lease or waits."""
+    """The ledger holds what the remaining workers hold; nobody has a lease or waits."""
     core = world.manager.core
-    for device in view.devices(core):
-        really = world.booked(device.name)
-        if not really <= device.booked_bytes <= really * MOST_GROWN:
-            raise Violation("nothing_lingers", f"{device} at rest, and {really} are really booked")
+    problem = about_ledger.nothing_is_left(world)
+    if problem is not None:
+        raise Violation("nothing_lingers", problem)
     for model in view.models(core, world.clock.now):
         if model.leases or model.in_flight or model.waiting:
             raise Violation("nothing_lingers", f"{model} at rest")
@@ -142,6 +143,6 @@ def residents_stand(world: World) -> None:
     for spec in told.config.models.values():
         if spec.tier is not Tier.RESIDENT or spec.key in told.dismissed or told.serves(spec.key):
             continue
-        need, booked, most = spec.memory_bytes or 0, world.booked("ram"), told.limit("ram")
+        need, booked, most = spec.memory_bytes or 0, told.books.booked(RAM), told.books.most(RAM)
         if need + booked <= most * told.config.settings.max_pinned:
             raise Violation("residents_stand", f"{spec.key} is cold, {need} would fit beside {booked} in {most}")

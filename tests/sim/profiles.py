@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-MOST_GROWN = 1.1
-"""A worker uses at most so much more than it was booked with."""
 DEEPEST = 3
 """A model calls a model calls a model, and so on, so many times."""
 
@@ -52,6 +50,37 @@ class Profile:
     family: bool = False
     stops: float = 0.0
     """Chance that the schedule ends with `Stop`."""
+    one_gpu: float = 0.5
+    """Chance that the machine has one GPU, else it has two."""
+    wrong: float = 1.0
+    """Predictions are wrong by up to this factor, either way."""
+    breathes: bool = False
+    """Models need less or more in service than at the peak of their load."""
+    leaks: float = 0.0
+    """Chance that a call makes its worker grow."""
+    divided: float = 0.0
+    """Chance that a model can be divided over devices."""
+    files: float = 0.0
+    """Chance that a model maps files."""
+    parks: float = 0.0
+    """Chance that a model can park."""
+    alone: float = 0.0
+    """Chance that a GPU is an instance of a divided one."""
+    driver_s: float = 0.2
+    """How long drivers take to notice an end, mostly."""
+    slow_release: float = 0.0
+    sticks: float = 0.0
+    """Chance that what a process held does not come back before there is peace."""
+    hidden: float = 0.0
+    """Chance that a process is not shown by its driver."""
+    lists_ended: float = 0.0
+    """Chance that a process that has gone is still shown."""
+    polite: bool = False
+    """Strangers take what lazyd has not booked, and slowly."""
+    programs: int = 0
+    """So many clients reserve memory for programs of their own."""
+    programs_lie: float = 0.0
+    """Chance that such a program takes more than was reserved for it."""
     rivals: int = 0
     """If set, all models want one device, on which so many fit at once, and all are in constant use."""
 

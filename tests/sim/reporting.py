@@ -61,6 +61,7 @@ def _object_report(known: dict[str, Any]) -> events.ObjectReport:
         since=known["since"],
         load_s=known["loadS"],
         last_used=known["lastUsed"],
+        parks=known["parks"],
     )
 
 

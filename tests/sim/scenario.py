@@ -10,13 +10,22 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
+from lazyd.core.needs import Need
 from lazyd.core.spec import MIB, Config, ModelSpec, Settings, Tier
 
+from .appetite import Appetite, divisible, part
+from .memory import CUDA, HOST, RAM, Memory
 from .profiles import Profile
 
 FAMILY = "strategy/*"
 MEMBERS = tuple(f"strategy/{name}" for name in ("alpha", "beta", "gamma", "delta", "epsilon"))
 GPU_MARGIN = 20 * MIB
+RAM_BYTES = 1200 * MIB
+DRIVER_BYTES = 4 * MIB
+"""What a driver uses of each GPU itself."""
+LAYERS = (4, 9)
+SHARED_FILES = ("8:1:101", "8:1:102")
+"""Weights that several models may map."""
 FIRST_CALL_TIMEOUTS_S = (150.0, 300.0)
 
 
@@ -24,12 +33,14 @@ FIRST_CALL_TIMEOUTS_S = (150.0, 300.0)
 class Character:
     """How a model really behaves, whatever its spec says."""
 
-    need: dict[str, int]
-    """Bytes by kind of device, which is also what its prediction says."""
+    appetite: Appetite
+    error: float
+    """What is predicted, in parts of what is true."""
     load_s: tuple[float, float]
     release_s: float
     unreadable: bool = False
     """Its prediction fails: the file is missing, say."""
+    parks: bool = False
 
 
 @dataclass(slots=True)
@@ -42,6 +53,18 @@ class Scenario:
     """By key of the spec."""
     names: tuple[str, ...]
     """What clients ask for, in order of popularity."""
+    alone: tuple[str, ...] = ()
+    """GPUs whose processes can use no other."""
+    counts_files: bool = False
+    """Pages of mapped files are locked in RAM."""
+
+    def machine(self) -> dict[str, Memory]:
+        """All devices, with nothing on them but what was there before lazyd."""
+        found = {}
+        for name, (kind, total) in self.devices.items():
+            found[name] = Memory(name, kind, total, counts_files=kind == HOST and self.counts_files)
+            found[name].grow_stranger("hidden", total // 50 if kind == HOST else DRIVER_BYTES)
+        return found
 
     @property
     def longest_load_s(self) -> float:
@@ -54,7 +77,7 @@ class Scenario:
 
 
 def _device_choice(rng: random.Random, gpus: list[str]) -> tuple[str, ...]:
-    choices: list[tuple[str, ...]] = [(), (), ("ram",), tuple(gpus), *((gpu,) for gpu in gpus)]
+    choices: list[tuple[str, ...]] = [(), (), ("ram",), ("gpu",), tuple(gpus), *((gpu,) for gpu in gpus)]
     return rng.choice(choices)
 
 
@@ -71,18 +94,41 @@ def _spec(rng: random.Random, name: str, tier: Tier, gpus: list[str], profile: P
         min_residency_s=rng.choice((0.0, 0.0, 2.0)) if not profile.rivals else 0.0,
         max_wait_s=rng.choice((0.2, 1.0, 2.0)),
         pin=profile.residents > 0 and tier is Tier.ON_DEMAND and rng.random() < 0.1,
+        hard_limit=rng.random() < 0.3,
+        park_timeout_s=rng.choice((2.0, 10.0, 30.0)),
     )
 
 
 def _character(rng: random.Random, spec: ModelSpec, profile: Profile) -> Character:
-    need = spec.memory_bytes or rng.randrange(50, 260) * MIB
     low, high = profile.load_s
     quick = rng.uniform(low, (low + high) / 2)
     return Character(
-        need={"host": need, "cuda": need},
+        appetite=_appetite(rng, spec, profile),
+        error=rng.uniform(1.0 / profile.wrong, profile.wrong),
         load_s=(quick, rng.uniform(quick, high)),
         release_s=rng.uniform(0.02, profile.release_s),
         unreadable=spec.tier is Tier.ON_DEMAND and profile.load_fails > 0 and rng.random() < 0.1,
+        parks=rng.random() < profile.parks,
+    )
+
+
+def _appetite(rng: random.Random, spec: ModelSpec, profile: Profile) -> Appetite:
+    """It never needs more than its declared peak, unless what is declared is wrong."""
+    rest, service = (rng.uniform(0.6, 1.0), rng.uniform(0.7, 1.2)) if profile.breathes else (1.0, 1.0)
+    peak = int((spec.memory_bytes or rng.randrange(50, 260) * MIB) / max(1.0, service))
+    can_divide = not spec.is_family and rng.random() < profile.divided
+    maps = not spec.is_family and rng.random() < profile.files
+    whole = {"ram": Need(ram_bytes=part(peak, 0.3) if maps else peak)}
+    if not spec.is_family:
+        whole["gpu"] = Need(ram_bytes=peak // 10, gpu_bytes=(peak,))
+    return Appetite(
+        whole=whole,
+        layers=divisible(peak, rng.randint(*LAYERS), maps=maps) if can_divide else None,
+        files={rng.choice((*SHARED_FILES, f"8:1:{spec.name}")): 60 * MIB} if maps else {},
+        rest=min(rest, service),
+        service=service,
+        context=rng.uniform(0.0, 0.2),
+        kept=rng.uniform(0.0, 1.0),
     )
 
 
@@ -104,7 +150,7 @@ def _family(rng: random.Random) -> ModelSpec:
 
 def draw_specs(rng: random.Random, profile: Profile, gpus: list[str]) -> list[ModelSpec]:
     if profile.rivals:
-        wants = {"device": (gpus[0],), "memory_bytes": 170 * MIB // profile.rivals}
+        wants = {"device": (gpus[0],), "memory_bytes": 160 * MIB // profile.rivals}
         count = profile.rivals + rng.randrange(1, 4)
         return [replace(_spec(rng, f"rival-{i}", Tier.ON_DEMAND, gpus, profile), **wants) for i in range(count)]
     specs = [_spec(rng, f"demand-{i}", Tier.ON_DEMAND, gpus, profile) for i in range(rng.randrange(2, 5))]
@@ -120,7 +166,7 @@ def draw_specs(rng: random.Random, profile: Profile, gpus: list[str]) -> list[Mo
 
 
 def draw_settings(rng: random.Random, devices: dict[str, tuple[str, int]]) -> Settings:
-    budget: dict[str, float | int] = {"ram": rng.choice((0.6, 0.8, 500 * MIB))}
+    budget: dict[str, float | int] = {"ram": rng.choice((0.6, 0.8, 700 * MIB))}
     if "gpu0" in devices and rng.random() < 0.3:
         budget["gpu0"] = rng.choice((0.9, 280 * MIB))
     return Settings(
@@ -134,10 +180,10 @@ def draw_settings(rng: random.Random, devices: dict[str, tuple[str, int]]) -> Se
 
 def draw(rng: random.Random, profile: Profile) -> Scenario:
     """A schedule's world, from its seed."""
-    devices: dict[str, tuple[str, int]] = {"ram": ("host", 800 * MIB)}
-    gpus = ["gpu0"] if profile.rivals or rng.random() < 0.5 else ["gpu0", "gpu1"]
+    devices: dict[str, tuple[str, int]] = {RAM: (HOST, RAM_BYTES)}
+    gpus = ["gpu0"] if profile.rivals or rng.random() < profile.one_gpu else ["gpu0", "gpu1"]
     for gpu in gpus:
-        devices[gpu] = ("cuda", (200 if profile.rivals else 300) * MIB)
+        devices[gpu] = (CUDA, (200 if profile.rivals else 300) * MIB)
     specs = draw_specs(rng, profile, gpus)
     models = {spec.key: spec for spec in specs}
     names = [spec.key for spec in specs if not spec.is_family]
@@ -154,4 +200,6 @@ def draw(rng: random.Random, profile: Profile) -> Scenario:
         config=Config(settings=draw_settings(rng, devices), models=models, aliases=aliases),
         characters={key: _character(rng, spec, profile) for key, spec in models.items()},
         names=tuple(asked),
+        alone=tuple(gpu for gpu in gpus if rng.random() < profile.alone),
+        counts_files=rng.random() < 0.3,
     )

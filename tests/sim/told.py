@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 from lazyd.core import effects, events, names
 from lazyd.core.spec import Config, ModelSpec, Tier
 
-from .profiles import MOST_GROWN
+from .books import Books
+from .memory import CUDA
 
 if TYPE_CHECKING:
     from .world import World
@@ -25,6 +26,8 @@ class Stage(enum.Enum):
 
     LOADING = "loading"
     READY = "ready"
+    PARKING = "parking"
+    PARKED = "parked"
     UNLOADING = "unloading"
 
 
@@ -47,6 +50,7 @@ class ToldObject:
     """When the worker last answered that it is busy."""
     drain: int | None = None
     """The drain that was ordered last and not taken back."""
+    parked_at: float = 0.0
 
 
 @dataclass(slots=True)
@@ -68,9 +72,7 @@ class Told:
     def __init__(self, world: World) -> None:
         self._world = world
         self.config = Config()
-        self.devices: dict[str, events.DeviceSeen] = {}
-        self.samples_over: dict[str, int] = {}
-        """How many samples in a row may have shown the core that a device holds too much."""
+        self.books = Books(world, self)
         self.over_since: dict[str, float] = {}
         """Since when a device has certainly held too much, and nothing was on its way out of it."""
         self.has_host = False
@@ -87,6 +89,12 @@ class Told:
         """Models with a load that failed or was given up, or whose worker died under them."""
         self.failures: dict[str, tuple[int, float]] = {}
         """How many loads of a model failed in a row, and when the last one did."""
+        self.ran_out: dict[str, bool] = {}
+        """Models whose last load ran out of memory; the next time it is a failure."""
+        self.ran_out_again: dict[str, bool] = {}
+        """Models whose second load in a row has run out of memory by the event at hand."""
+        self.pressed = False
+        """The event at hand says that programs stall for memory."""
         self._resolved: dict[str, str | None] = {}
 
     # Names.
@@ -134,20 +142,22 @@ class Told:
 
     def budget(self, device: str) -> int:
         """What lazyd may use of a device by the configuration in force."""
-        total = self.devices[device].total_bytes
+        total = self.books.seen[device].total_bytes
         allowed = self.config.settings.budget.get(device, total)
-        return int(allowed * total) if isinstance(allowed, float) else allowed
+        return int(allowed * total) if isinstance(allowed, float) else min(allowed, total)
 
-    def limit(self, device: str, *, with_strangers: bool = True) -> int:
-        """What bookings may reach on a device, by the last configuration and sample."""
-        seen = self.devices[device]
-        margin = self.config.settings.gpu_margin_bytes if seen.kind == "cuda" else 0
-        foreign = seen.foreign_bytes if with_strangers else 0
-        return min(self.budget(device), seen.total_bytes - margin - foreign)
+    def margin(self, device: str) -> int:
+        """What is to stay free of a device."""
+        return self.config.settings.gpu_margin_bytes if self.books.seen[device].kind == CUDA else 0
 
-    def is_over(self, device: str) -> bool:
-        """It may seem to the core to hold too much: workers may have grown."""
-        return self._world.booked(device) * MOST_GROWN > self.limit(device)
+    def allows(self, spec: ModelSpec, device: str) -> bool:
+        """Whether a model may use a device, by its spec."""
+        is_gpu = self.books.seen[device].kind == CUDA
+        return not spec.device or device in spec.device or (is_gpu and "gpu" in spec.device)
+
+    def is_loading(self, worker: str, model: str) -> bool:
+        thing = self._object(worker, model)
+        return thing is not None and thing.stage is Stage.LOADING
 
     def serves(self, key: str) -> bool:
         """An object of this model is ready, and nothing was ordered to the contrary."""
@@ -163,6 +173,9 @@ class Told:
 
     def hear(self, event: events.Event) -> None:
         self.just_unloaded.clear()
+        self.ran_out_again.clear()
+        self.pressed = isinstance(event, events.MemoryPressure)
+        self.books.hear(event)
         hear = getattr(self, f"_hear_{type(event).__name__.lower()}", None)
         if hear is not None:
             hear(event)
@@ -179,6 +192,12 @@ class Told:
             now = self._world.clock.now
             thing.stage, thing.ready_at, thing.load_s, thing.used = Stage.READY, now, now - thing.ordered, now
             self.failures.pop(event.model, None)
+            self.ran_out.pop(event.model, None)
+
+    def _hear_objectparked(self, event: events.ObjectParked) -> None:
+        thing = self._object(event.worker, event.model)
+        if thing is not None and thing.stage in (Stage.PARKING, Stage.READY):
+            thing.stage, thing.drain, thing.parked_at = Stage.PARKED, None, self._world.clock.now
 
     def _hear_leasebusy(self, event: events.LeaseBusy | events.LeaseIdle) -> None:
         lease = self._world.leases.get(event.lease)
@@ -196,7 +215,7 @@ class Told:
     def _hear_objectfailed(self, event: events.ObjectFailed) -> None:
         thing = self._object(event.worker, event.model)
         if thing is not None and thing.stage is Stage.LOADING and not self.workers[event.worker].stopping:
-            self._failed(event.model)
+            self._load_failed(event.model, out_of_memory=event.out_of_memory)
         self._gone(event.worker, event.model)
 
     def _hear_objectunloaded(self, event: events.ObjectUnloaded) -> None:
@@ -214,8 +233,8 @@ class Told:
         worker = self.workers.pop(event.worker, None)
         if worker is not None and not worker.stopping:
             for model in worker.at(Stage.LOADING):
-                self._failed(model)
-            for model in worker.at(Stage.READY):
+                self._load_failed(model, out_of_memory=event.out_of_memory)
+            for model in [*worker.at(Stage.READY), *worker.at(Stage.PARKED), *worker.at(Stage.PARKING)]:
                 self.has_failed[model] = True
 
     def _hear_unpredictable(self, event: events.Unpredictable) -> None:
@@ -229,10 +248,6 @@ class Told:
 
     def _hear_cancel(self, event: events.Cancel) -> None:
         self._unload_over(event.request)
-
-    def _hear_deviceseen(self, event: events.DeviceSeen) -> None:
-        self.devices[event.name] = event
-        self.samples_over[event.name] = self.samples_over.get(event.name, 0) + 1 if self.is_over(event.name) else 0
 
     def _hear_configure(self, event: events.Configure) -> None:
         self.config = event.config
@@ -259,6 +274,7 @@ class Told:
     # Effects, after they were checked.
 
     def ordered(self, effect: effects.Effect) -> None:
+        self.books.ordered(effect)
         match effect:
             case effects.StartWorker(worker=name, model=key):
                 self.workers[name] = ToldWorker(key, self.config.models.get(key))
@@ -270,6 +286,13 @@ class Told:
                 now = self._world.clock.now
                 if (thing := self._object(name, model)) is None or thing.stage is not Stage.LOADING:
                     self.workers[name].objects[model] = ToldObject(Stage.LOADING, now, now)
+            case effects.ParkObject(worker=name, model=model):
+                if (thing := self._object(name, model)) is not None and thing.stage is Stage.READY:
+                    thing.stage, thing.drain = Stage.PARKING, None
+            case effects.UnparkObject(worker=name, model=model):
+                if (thing := self._object(name, model)) is not None and thing.stage is not Stage.LOADING:
+                    now = self._world.clock.now
+                    thing.stage, thing.ordered, thing.heard = Stage.LOADING, now, now
             case effects.UnloadObject(worker=name, model=model):
                 if (thing := self._object(name, model)) is not None:
                     if thing.stage is Stage.LOADING:
@@ -307,6 +330,14 @@ class Told:
         if (known := self.workers.get(worker)) is not None:
             known.objects.pop(model, None)
 
+    def _load_failed(self, model: str, *, out_of_memory: bool) -> None:
+        """A load that ran out of memory is tried once more before it has failed."""
+        if out_of_memory and not self.ran_out.pop(model, False):
+            self.ran_out[model] = True
+        else:
+            self.ran_out_again[model] = out_of_memory
+            self._failed(model)
+
     def _failed(self, model: str) -> None:
         self.has_failed[model] = True
         count, _ = self.failures.get(model, (0, 0.0))
@@ -323,14 +354,9 @@ class Told:
         old, worker.objects = worker.objects, {}
         for told in report.objects:
             was = old.get(told.model)
-            if told.state == "loading":
-                thing = was or ToldObject(Stage.LOADING, told.since, self._world.clock.now)
-            elif was is not None and was.stage is Stage.READY:
-                thing = was
-            else:
-                load_s = told.load_s or 0.0
-                used = told.last_used if told.last_used is not None else told.since
-                thing = ToldObject(Stage.READY, told.since - load_s, told.since, told.since, load_s, used)
+            thing = was if was is not None and told.state in STILL_SO[was.stage] else self._found_object(told)
+            if thing.stage is Stage.PARKING and told.state == "parked":
+                thing.stage, thing.parked_at = Stage.PARKED, self._world.clock.now
             if was is not None and was.stage is Stage.UNLOADING:
                 thing.stage = Stage.UNLOADING
             thing.drain = 0 if told.state == "draining" else None
@@ -341,3 +367,21 @@ class Told:
                 worker.objects[model] = was
                 was.is_missing = True
         return worker
+
+    def _found_object(self, told: events.ObjectReport) -> ToldObject:
+        if told.state == "loading":
+            return ToldObject(Stage.LOADING, told.since, self._world.clock.now)
+        load_s = told.load_s or 0.0
+        used = told.last_used if told.last_used is not None else told.since
+        stage = Stage.PARKED if told.state == "parked" else Stage.READY
+        return ToldObject(stage, told.since - load_s, told.since, told.since, load_s, used, parked_at=told.since)
+
+
+STILL_SO: dict[Stage, tuple[str, ...]] = {
+    Stage.LOADING: ("loading", "parked"),  # it is to come back, and the order was lost
+    Stage.READY: ("loading", "ready", "draining"),
+    Stage.PARKING: ("ready", "draining", "parked"),
+    Stage.PARKED: ("parked",),
+    Stage.UNLOADING: ("loading",),
+}
+"""What a worker may report of an object of which the core knows this, with nothing to be learned from it."""

@@ -17,12 +17,19 @@ from lazyd.worker.admission import Admission
 from lazyd.worker.records import Action, Drop, Emptied, Lease, Object, Revoke, Tell
 
 from .channel import Channel
+from .consumption import Consumption
 from .desk import Desk
+from .memory import RAM
 from .reporting import Reporter
 from .truth import LeaseTruth
 
 if TYPE_CHECKING:
     from .world import World
+
+
+PARK_FAILS = 0.05
+MOST_LEAKED = 1.15
+"""A call that leaks makes its worker grow by so much at most."""
 
 
 class SimWorker:
@@ -34,8 +41,12 @@ class SimWorker:
         self.key = order.model
         self.spec = spec
         self.memo = order.memo
-        self.booked: dict[str, int] = world.booked_in(order.memo)
+        self.devices = order.devices
+        self.consumption = Consumption(self, order.layers, order.devices)
         self.measured: dict[str, int] = {}
+        """As the host has measured it at last."""
+        self.is_measured = False
+        """Nothing has changed since."""
         self.pid = 0
         self.started = 0.0
         self.runs = False
@@ -77,6 +88,21 @@ class SimWorker:
         self.leases = {name: lease for name, lease in self.leases.items() if not lease.is_over}
         return [lease for lease in self.leases.values() if lease.is_protected(now)]
 
+    def has_memory(self, model: str) -> bool:
+        """What a call needs is taken. Where there is not so much, the call fails, or in RAM the worker is killed."""
+        profile, rng = self.world.scenario.profile, self.world.rng
+        if profile.leaks and rng.random() < profile.leaks:
+            self.consumption.grown *= rng.uniform(1.0, MOST_LEAKED)
+        device = self.consumption.serve(model)
+        if device is None:
+            return True
+        self.world.ran_short(self, device)
+        if device == RAM and rng.random() < 0.5:
+            self.world.clock.after(0.0, self.world.kill_for_memory, self)
+        else:
+            self.say(events.RanOut(worker=self.id, model=model))
+        return False
+
     # What the host knows of it.
 
     def fall_silent(self, seconds: float) -> None:
@@ -117,6 +143,10 @@ class SimWorker:
                 self._load(model)
             case effects.UnloadObject(model=model):
                 self.unload(model)
+            case effects.ParkObject(model=model):
+                self._park(model)
+            case effects.UnparkObject(model=model):
+                self._load(model)
             case effects.Drain(model=model, drain=number, finish=finish):
                 self._must_have(model, order)
                 self.act(self.admission.drain(model, number, finish=finish, now=now))
@@ -149,15 +179,43 @@ class SimWorker:
         self.act([])
 
     def _load(self, model: str) -> None:
+        """Loads, or comes back from being parked; after what is under way."""
         known = self.objects.get(model)
-        if known is not None and known.state == "unloading":
-            self.load_again[model] = True
-        elif known is not None and known.state == "ready":
-            self.say(events.ObjectReady(worker=self.id, model=model))
-        elif known is None:
+        if known is None or known.state == "parked":
             self.admission.loading(model, self.world.clock.now)
             self.reporter.note(at_once=True)
-            self.world.host.begin_load(self, self.objects[model])
+            self.world.host.loads.begin(self, self.objects[model], is_parked=known is not None)
+        elif known.state in ("unloading", "parking"):
+            self.load_again[model] = True
+        elif known.state == "ready":
+            self.say(events.ObjectReady(worker=self.id, model=model, parks=known.parks))
+
+    def _park(self, model: str) -> None:
+        known = self.objects.get(model)
+        if known is not None and known.state == "ready":
+            actions = self.admission.parking(model, self.world.clock.now)
+            self.reporter.note(at_once=True)
+            self.act(actions)
+        elif known is not None and known.state == "parked":
+            self.say(events.ObjectParked(worker=self.id, model=model))
+
+    def parks(self, known: Object) -> None:
+        """Nothing is in flight any more: its devices are given back, which takes a while."""
+        self.world.clock.after(self.world.release_s(self.key) / 4, self._parked, known)
+
+    def _parked(self, known: Object) -> None:
+        if self.gone or self.objects.get(known.model) is not known or known.state != "parking":
+            return
+        if self.consumption.park(known.model) is not None or self.world.rng.random() < PARK_FAILS:
+            self.say(events.ParkFailed(worker=self.id, model=known.model, reason="it cannot move"))
+            self.unload(known.model)
+            return
+        self.admission.parked(known.model, self.world.clock.now)
+        if self.load_again.pop(known.model, False):
+            self._load(known.model)
+        else:
+            self.reporter.note(at_once=True)
+            self.say(events.ObjectParked(worker=self.id, model=known.model))
 
     def unload(self, model: str) -> None:
         known = self.objects.get(model)
@@ -169,14 +227,14 @@ class SimWorker:
         elif known.state == "loading":
             self.admission.unloading(model, self.world.clock.now)
             self.reporter.note(at_once=True)
-            self._close(known)
+            self.close(known)
         else:
             actions = self.admission.unloading(model, self.world.clock.now)
             self.reporter.note(at_once=True)
             self.desk.cancel_calls(model)
             self.act(actions)
 
-    def _close(self, known: Object) -> None:
+    def close(self, known: Object) -> None:
         self.world.clock.after(self.world.release_s(self.key) / 4, self._closed, known)
 
     def _closed(self, known: Object) -> None:
@@ -187,6 +245,7 @@ class SimWorker:
     def forget(self, model: str, news: events.Event) -> None:
         """The object is no more; perhaps it is wanted again already."""
         self.admission.gone(model)
+        self.consumption.forget(model)
         self.desk.lines.pop(model, None)
         self.reporter.note(at_once=True)
         self.say(news)
@@ -204,7 +263,8 @@ class SimWorker:
             elif isinstance(action, Drop):
                 self.desk.disconnect(action.connection)
             elif isinstance(action, Emptied):
-                self._close(self.objects[action.model])
+                known = self.objects[action.model]
+                (self.parks if known.state == "parking" else self.close)(known)
         self._set_alarm()
         self.reporter.note(at_once=False)
 
@@ -241,6 +301,8 @@ class SimWorker:
     def run(self) -> None:
         self.runs = True
         self.started = self.world.clock.now
+        self.world.drivers.came(self.id)
+        self.consumption.begin(self.memo["files"])
         self.reporter.note(at_once=True)
         self.inbox.open()
 
@@ -282,6 +344,8 @@ class SimWorker:
         """The process is gone, and with it every connection."""
         self.runs = False
         self.gone = True
+        self.consumption.end()
+        self.world.drivers.ended(self.id)
         self.desk.everybody_out()
         self.objects.clear()
         self.inbox.cut(0)

@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import random
-from typing import Any, NoReturn
+from typing import NoReturn
 
-from lazyd.core import events
 from lazyd.core.spec import Config
 
-from . import bound, peace
+from . import about_shortage, bound, peace
 from .clients import Clients
 from .clock import Clock, Process
 from .control import Control
+from .driver import Drivers
 from .host import SimHost
+from .loads import KILLED
 from .manager import SimManager
+from .memory import Memory
 from .mischief import Mischief
+from .predicting import Predicting
 from .scenario import Character, Scenario
 from .truth import LeaseTruth, Violation
 from .worker import SimWorker
 
 START = 1000.0
+STANDSTILL_S = 400.0
+"""Longer than any client waits."""
 BUSY_S, QUIET_S, QUIET = 25.0, 8.0, 12.0
 """Clients work for a while, then hardly: both rush and idleness occur."""
 
@@ -35,7 +40,13 @@ class World:
         self.may_be_silent = scenario.profile.silent > 0
         self.config: Config = scenario.config
         self.saved_pins: frozenset[str] = frozenset()
-        self.foreign = dict.fromkeys(scenario.devices, 0)
+        self.memory: dict[str, Memory] = scenario.machine()
+        for memory in self.memory.values():
+            memory.changed = self._changed
+        self.drivers = Drivers(self)
+        self.predicting = Predicting(self)
+        self.shortages: dict[str, int] = {}
+        """How often a device had less than somebody needed."""
         self.workers: dict[str, SimWorker] = {}
         """From the order to start it until the process is gone: what really is booked."""
         self.leases: dict[str, LeaseTruth] = {}
@@ -53,11 +64,11 @@ class World:
     # Running.
 
     def run(self, count: int) -> None:
-        """So many events, then peace."""
+        """So many events and their samples, then peace."""
         self.manager.start()
         if self.scenario.profile.mischief:
             Process(self.clock, Mischief(self).script())
-        while self.manager.events < count:
+        while self.manager.events - self.manager.samples < count:
             self.step()
         if self.rng.random() < self.scenario.profile.stops:
             peace.stop(self)
@@ -67,8 +78,8 @@ class World:
         """The next thing that happens, or the next alarm of the core if that is earlier."""
         if self.broken is not None:
             raise self.broken
-        if self.manager.deadline == self.clock.next_time() == float("inf"):
-            self.fail("calls_end", "nothing can happen any more, and clients wait")
+        if self.clock.now > self.manager.stirred + STANDSTILL_S and self.faults:
+            self.fail("calls_end", "nothing happens any more, and clients wait")
         if self.manager.deadline <= self.clock.next_time():
             self.clock.now = max(self.clock.now, self.manager.deadline)
             self.manager.tick()
@@ -120,18 +131,6 @@ class World:
 
     # Facts.
 
-    def sample(self, name: str) -> events.DeviceSeen:
-        kind, total = self.scenario.devices[name]
-        return events.DeviceSeen(name=name, kind=kind, total_bytes=total, foreign_bytes=self.foreign[name])
-
-    def booked_in(self, memo: dict[str, Any]) -> dict[str, int]:
-        """What a worker holds, by device."""
-        booking: dict[str, int] = memo["booking"]
-        return booking
-
-    def booked(self, device: str) -> int:
-        return sum(worker.booked.get(device, 0) for worker in self.workers.values())
-
     def forget(self, worker: SimWorker) -> None:
         """It is gone, or never came to be: its bytes are free."""
         self.workers.pop(worker.id, None)
@@ -143,6 +142,21 @@ class World:
             return True
         unloads = [*told.unloads.values(), *told.just_unloaded]
         return any(unload.force and told.means(unload, worker.key, model) for unload in unloads)
+
+    # Memory.
+
+    def _changed(self, device: str) -> None:
+        self.manager.sampler.changed(device)
+
+    def ran_short(self, worker: SimWorker, device: str) -> None:
+        """A worker needed more of a device than there was."""
+        self.shortages[device] = self.shortages.get(device, 0) + 1
+        problem = about_shortage.memory_does_not_run_out(self, worker, device)
+        if problem is not None:
+            self.fail("memory_does_not_run_out", problem)
+
+    def kill_for_memory(self, worker: SimWorker) -> None:
+        self.host.exit(worker, None, KILLED, out_of_memory=True)
 
     # Accidents that concern several parts.
 

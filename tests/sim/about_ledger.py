@@ -1,0 +1,89 @@
+"""Checks of the ledger itself: each byte of a device is somebody's, and is counted once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lazyd.core import events
+
+from .memory import CUDA, RAM
+
+if TYPE_CHECKING:
+    from .world import World
+
+LOOK_EVERY = 20
+"""The whole ledger is added up after every so many events."""
+
+
+def books_balance(world: World, _: events.Event) -> str | None:
+    """What a device has booked is what its holders hold, with every mapped file once; all holders are known."""
+    if world.manager.events % LOOK_EVERY:
+        return None
+    return balance(world)
+
+
+def balance(world: World) -> str | None:
+    core = world.manager.core.world
+    ledger = core.ledger
+    instances = {instance.holder for instance in core.instances()}
+    for holder in ledger.bookings:
+        is_dry_run = holder.startswith("dry run of ")
+        if not (holder in core.workers or holder in core.reservations or holder in instances or is_dry_run):
+            return f"{holder} holds {ledger.bookings[holder]}, and is nobody"
+    for device in ledger.devices.values():
+        held = sum(booking.get(device.name, 0) for booking in ledger.bookings.values())
+        if device.name == RAM:
+            held += sum({file: n for files in ledger.files.values() for file, n in files.items()}.values())
+        if held != device.booked_bytes:
+            return f"{device.booked_bytes} of {device.name} are booked, and {held} are held"
+    return None
+
+
+def measured_is_booked(world: World, event: events.Event) -> str | None:
+    """No worker is booked with less than it was last told to hold."""
+    ledger = world.manager.core.world.ledger
+    if isinstance(event, events.WorkerMeasured):
+        figures = {event.worker: event.bytes_by_device}
+    elif isinstance(event, events.DeviceSeen) and event.kind == CUDA:
+        figures = {worker: {event.name: n} for worker, n in event.held_bytes.items()}
+    else:
+        return None
+    for worker, by_device in figures.items():
+        if worker not in world.manager.told.books.entries:
+            continue
+        for device, n in by_device.items():
+            if device in ledger.held(worker) and n > ledger.held(worker)[device]:
+                return f"{worker} holds {n} of {device}, and is booked with {ledger.held(worker)[device]}"
+    return None
+
+
+def used_is_accounted(world: World, event: events.Event) -> str | None:
+    """What is used of a device is booked, or is what strangers may use: nothing is overlooked."""
+    if not isinstance(event, events.DeviceSeen):
+        return None
+    device = world.manager.core.world.ledger.devices[event.name]
+    if device.booked_bytes + device.foreign_bytes < event.used_bytes:
+        known = f"{device.booked_bytes} are booked, strangers may have {device.foreign_bytes}"
+        return f"{event.used_bytes} of {event.name} are used; {known}"
+    return None
+
+
+def nothing_is_left(world: World) -> str | None:
+    """At rest: what is booked is held by living workers, and is what they hold; nothing is quarantined."""
+    core = world.manager.core.world
+    if (problem := balance(world)) is not None:
+        return problem
+    for device in core.ledger.devices.values():
+        if device.quarantine:
+            return f"{device.name} has {device.quarantine} in quarantine"
+    for worker in core.workers.values():
+        real = world.workers.get(worker.id)
+        if real is None:
+            return f"{worker} holds {core.ledger.held(worker.id)}, and is gone"
+        for name, n in core.ledger.held(worker.id).items():
+            holds = real.consumption.held(name)
+            peak = max(worker.load_peak.get(name, 0), worker.service_peak.get(name, 0))
+            most = max(worker.promised.get(name, 0), holds, peak)
+            if not holds <= n <= most:
+                return f"{worker} is booked with {n} of {name} and holds {holds}"
+    return None

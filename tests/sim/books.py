@@ -1,0 +1,277 @@
+"""What must be booked at least, worked out anew from what one core was told and has ordered.
+
+The core's own ledger may hold more, as what comes back is believed only when it is seen. It may
+never hold less: `about_admission` counts with these figures, and `about_ledger` compares.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from lazyd.core import answers, effects, events
+from lazyd.core.ledger import FRESH_S
+from lazyd.core.seekers import DRY_RUN_BYTES
+
+from .memory import CUDA, RAM
+
+if TYPE_CHECKING:
+    from .told import Told
+    from .world import World
+
+
+@dataclass(slots=True)
+class Entry:
+    """One worker, from the order to start it, or from when it was found, until it is told to have ended."""
+
+    started: float
+    gpus: tuple[str, ...]
+    booking: dict[str, int]
+    service: dict[str, int] | None
+    files: dict[str, int]
+    promised: dict[str, int]
+    measured: dict[str, int] = field(default_factory=dict)
+    """By device, as told last."""
+    load_peak: dict[str, int] = field(default_factory=dict)
+    service_peak: dict[str, int] = field(default_factory=dict)
+    serves: bool = False
+    parked_at: float | None = None
+    before_park: dict[str, int] | None = None
+    is_new: bool = True
+    """This core has started it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A reservation."""
+
+    device: str
+    bytes: int
+    holder: int
+
+
+class Books:
+    def __init__(self, world: World, told: Told) -> None:
+        self._world = world
+        self._told = told
+        self.entries: dict[str, Entry] = {}
+        self.ended: dict[str, float] = {}
+        """When the core was told that a worker has ended."""
+        self.reserved: dict[str, Held] = {}
+        self.dry_runs: dict[str, bool] = {}
+        self.seen: dict[str, events.DeviceSeen] = {}
+        self.lowers: dict[str, tuple[int, int]] = {}
+        """What the last two samples showed strangers to use at least."""
+        self.given_back: dict[str, float] = {}
+        """When something booked on a device was last given back otherwise than by a sample of it."""
+        self.lost: dict[str, bool] = {}
+
+    # Questions.
+
+    def booked(self, device: str) -> int:
+        """At least so much of a device is booked."""
+        n = sum(entry.booking.get(device, 0) for entry in self.entries.values())
+        n += sum(held.bytes for held in self.reserved.values() if held.device == device)
+        if device == RAM:
+            n += DRY_RUN_BYTES * len(self.dry_runs) + sum(self.mapped().values())
+        return n
+
+    def mapped(self) -> dict[str, int]:
+        """The files that workers map, each once."""
+        return {file: n for entry in self.entries.values() for file, n in entry.files.items()}
+
+    def strange(self, device: str) -> int:
+        """At most so much was used by strangers, as far as the last sample can tell."""
+        seen = self.seen[device]
+        ours = 0
+        for name, entry in self.entries.items():
+            if device in entry.booking:
+                ours += min(entry.booking[device], seen.held_bytes.get(name, entry.booking[device]))
+        for name, held in self.reserved.items():
+            if held.device == device:
+                ours += min(held.bytes, seen.held_bytes.get(name, 0))
+        return max(0, seen.used_bytes - ours)
+
+    def most(self, device: str) -> int:
+        """What bookings may reach on a device: its budget, or what strangers and the margin leave."""
+        seen = self.seen[device]
+        return min(self._told.budget(device), seen.total_bytes - self._told.margin(device) - self.strange(device))
+
+    def room(self, device: str) -> int:
+        return self.most(device) - self.booked(device)
+
+    def is_fresh(self, device: str) -> bool:
+        """Its last sample may be built on."""
+        seen, now = self.seen[device], self._world.clock.now
+        return now - seen.begun <= FRESH_S and seen.begun >= self.given_back.get(device, 0.0)
+
+    def is_over(self, device: str) -> bool:
+        """More is booked than may be, as two samples running have shown."""
+        return self.booked_by_core(device) > self.sure_most(device)
+
+    def sure_most(self, device: str) -> int:
+        """What bookings may reach at best."""
+        total, margin = self.seen[device].total_bytes, self._told.margin(device)
+        return min(self._told.budget(device), total - margin - min(self.lowers.get(device, (0, 0))))
+
+    def booked_by_core(self, device: str) -> int:
+        known = self._world.manager.core.world.ledger.devices.get(device)
+        return known.booked_bytes if known is not None else 0
+
+    # Events, before the core handles them.
+
+    def hear(self, event: events.Event) -> None:
+        hear = getattr(self, f"_hear_{type(event).__name__.lower()}", None)
+        if hear is not None:
+            hear(event)
+
+    def _hear_deviceseen(self, event: events.DeviceSeen) -> None:
+        self.seen[event.name] = event
+        lower = max(0, event.used_bytes - self.booked_by_core(event.name))
+        self.lowers[event.name] = (self.lowers.get(event.name, (0, 0))[1], lower)
+        self.lost.pop(event.name, None)
+        if event.kind != CUDA:
+            return
+        for name, n in event.held_bytes.items():
+            entry = self.entries.get(name)
+            if entry is not None and event.name in entry.booking and event.begun >= entry.started:
+                self._measured(entry, event.name, n, event.begun)
+
+    def _hear_devicelost(self, event: events.DeviceLost) -> None:
+        self.lost[event.name] = True
+
+    def _hear_workermeasured(self, event: events.WorkerMeasured) -> None:
+        entry = self.entries.get(event.worker)
+        for device, n in event.bytes_by_device.items() if entry is not None else ():
+            assert entry is not None
+            self._measured(entry, device, n, self._now)
+
+    def _measured(self, entry: Entry, device: str, n: int, when: float) -> None:
+        entry.measured[device] = n
+        peak = entry.service_peak if entry.serves else entry.load_peak
+        peak[device] = max(n, peak.get(device, 0))
+        booked = entry.booking.get(device, 0)
+        if n > booked or (entry.parked_at is not None and when >= entry.parked_at):
+            entry.booking[device] = n
+        if n < booked and entry.parked_at is not None and device == RAM:
+            self.given_back[device] = self._now
+
+    def _hear_objectready(self, event: events.ObjectReady) -> None:
+        entry = self.entries.get(event.worker)
+        if entry is None or not self._told.is_loading(event.worker, event.model):
+            return
+        entry.serves, entry.parked_at = True, None
+        for device, n in entry.booking.items() if entry.service is not None else ():
+            assert entry.service is not None
+            settled = max(entry.service.get(device, n), entry.measured.get(device, 0))
+            if settled < n:
+                entry.booking[device] = settled
+                self.given_back[device] = self._now
+
+    def _hear_objectparked(self, event: events.ObjectParked) -> None:
+        entry = self.entries.get(event.worker)
+        if entry is not None:
+            entry.parked_at, entry.serves = self._now, False
+
+    def _hear_workerexited(self, event: events.WorkerExited) -> None:
+        self._end(event.worker)
+
+    def _hear_hostlost(self, _: events.HostLost) -> None:
+        for worker in list(self.entries):
+            self._end(worker)
+
+    def _hear_hostfound(self, event: events.HostFound) -> None:
+        found = {report.worker: report for report in event.workers}
+        for worker in [worker for worker in self.entries if worker not in found]:
+            self._end(worker)
+        for name, report in found.items():
+            if name not in self.entries:
+                self.entries[name] = self._found(report)
+        for kept in event.reservations:
+            self.reserved.setdefault(kept.id, Held(kept.device, kept.bytes, kept.holder))
+
+    def _hear_unreserve(self, event: events.Unreserve) -> None:
+        held = self.reserved.pop(event.reservation, None)
+        if held is not None:
+            self.given_back[held.device] = self._now
+
+    def _hear_predicted(self, event: events.Predicted | events.Unpredictable) -> None:
+        if self.dry_runs.pop(event.model, None):
+            self.given_back[RAM] = self._now
+
+    _hear_unpredictable = _hear_predicted
+
+    # Effects, after they were checked.
+
+    def ordered(self, effect: effects.Effect) -> None:
+        match effect:
+            case effects.StartWorker(worker=name, memo=memo):
+                self.entries[name] = self._entry(memo, self._now)
+            case effects.ParkObject(worker=name):
+                entry = self.entries[name]
+                if entry.before_park is None:
+                    entry.before_park = dict(entry.booking)
+                    entry.booking[RAM] = entry.booking.get(RAM, 0) + self.moved(entry)
+            case effects.UnparkObject(worker=name):
+                entry = self.entries[name]
+                entry.booking |= self.way_back(entry)
+                entry.parked_at = entry.before_park = None
+            case effects.Predict(model=model, dry_run=True):
+                self.dry_runs[model] = True
+            case effects.Answer(request=number, outcome=answers.Reserved(reservation=name)):
+                fields = self._world.control.by_number[number].fields
+                self.reserved.setdefault(name, Held(fields["device"], fields["bytes"], fields["holder"]))
+            case effects.KeepReservations(reservations=kept):
+                names = {report.id for report in kept}
+                for name in [name for name in self.reserved if name not in names]:
+                    self.given_back[self.reserved.pop(name).device] = self._now
+            case _:
+                pass
+
+    def moved(self, entry: Entry) -> int:
+        """What has to be booked in RAM before a worker parks."""
+        return sum(entry.measured.get(gpu, entry.booking.get(gpu, 0)) for gpu in entry.gpus)
+
+    def way_back(self, entry: Entry) -> dict[str, int]:
+        """What a parked worker needs to come back."""
+        wanted = entry.before_park or entry.service or entry.promised
+        return {device: max(n, entry.booking.get(device, 0)) for device, n in wanted.items()}
+
+    @property
+    def _now(self) -> float:
+        return self._world.clock.now
+
+    def _end(self, worker: str) -> None:
+        entry = self.entries.pop(worker, None)
+        if entry is not None:
+            self.ended[worker] = self._now
+            if entry.booking.get(RAM) or entry.files:
+                self.given_back[RAM] = self._now
+
+    def _entry(self, memo: dict[str, object], started: float) -> Entry:
+        booking: dict[str, int] = dict(memo["booking"])  # type: ignore[call-overload]
+        return Entry(
+            started=started,
+            gpus=tuple(memo["gpus"]),  # type: ignore[arg-type]
+            booking=booking,
+            service=memo["service"],  # type: ignore[arg-type]
+            files=dict(memo["files"]),  # type: ignore[call-overload]
+            promised=dict(booking),
+        )
+
+    def _found(self, report: events.WorkerReport) -> Entry:
+        """As it was booked by an earlier manager: from readiness on with its peak in service, at least with what
+        it was measured to hold; parked, with what that is."""
+        entry = self._entry(report.memo, report.started)
+        entry.is_new = False
+        states = {thing.state for thing in report.objects}
+        if states & {"ready", "draining", "parked"}:
+            service = entry.service or entry.booking
+            entry.serves = "parked" not in states
+            entry.booking = {d: min(n, service.get(d, n)) if entry.serves else 0 for d, n in entry.booking.items()}
+        entry.measured = dict(report.measured_bytes)
+        for device, n in entry.measured.items():
+            entry.booking[device] = max(n, entry.booking.get(device, 0))
+        if "parked" in states:
+            entry.parked_at = self._now
+        return entry
