@@ -96,6 +96,8 @@ class Repeated(Generic[T]):
         self._state = _State.RESTING
         self._again = False
         """Somebody wants an answer to a question that is put after now."""
+        self._asked = 0.0
+        """When it was asked last."""
         self._silent_since: float | None = None
 
     @property
@@ -107,7 +109,7 @@ class Repeated(Generic[T]):
         if self._state is not _State.RESTING:
             self._again = True
             return
-        self._state, self._again = _State.ASKING, False
+        self._state, self._again, self._asked = _State.ASKING, False, monotonic()
         self._cancel_timer()
         self._late = self._loop.call_later(NO_ANSWER_S, self._too_late)
         if self._first is None:
@@ -165,7 +167,7 @@ class Repeated(Generic[T]):
 
     def _say_silent(self, reason: str) -> None:
         if self._silent_since is None:
-            self._silent_since = monotonic()
+            self._silent_since = self._asked
             self._note("silent", reason)
 
     def _cancel_timer(self) -> None:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+
+import msgspec
 
 
-@dataclass(frozen=True)
-class Holdings:
+class Holdings(msgspec.Struct, frozen=True):
     """What one sample shows, by holder."""
 
-    held_bytes: dict[str, int] = field(default_factory=dict)
+    held_bytes: dict[str, int] = {}
     """By worker or reservation. What the device does not show is left out."""
     listed_bytes: int = 0
     """Of all other processes."""

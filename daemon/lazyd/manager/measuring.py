@@ -7,10 +7,11 @@ stops nothing but its device. One more hears from the kernel when memory is shor
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import functools
 import threading
 import time
+
+import msgspec
 
 from lazyd.core.effects import Sample
 from lazyd.core.events import MemoryPressure
@@ -42,8 +43,10 @@ class Measuring:
         self._ram = ram
         self._gpus = gpus
         self._first = first
-        self._around = dataclasses.replace(around, on_stranger=self._stranger)
+        self._around = msgspec.structs.replace(around, on_stranger=self._stranger)
         self._samplers: dict[str, Sampler] = {}
+        self.named: list[str] | None = None
+        """The GPUs that the driver has named, also those that do not answer; None: it has not said yet."""
         self._finder = Repeated(DRIVER, self._names, self._found, self._find_s, self._say_of_driver)
         self._stirred = False
 
@@ -89,6 +92,7 @@ class Measuring:
         return functools.partial(names, self._gpus, self._first)
 
     def _found(self, found: list[str]) -> None:
+        self.named = found
         for name in found:
             if name not in self._samplers:
                 self._add(name, Sampler(name, self._gpus, self._around))

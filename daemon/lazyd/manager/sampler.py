@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from time import monotonic
 from typing import Protocol
 
@@ -21,7 +20,7 @@ from .workers import Workers
 
 MEASURE_S = 0.3
 """How long the host may take to measure its workers. The core waits 0.5 s for a sample."""
-LOST_S = 1.0
+LOST_S = 5.0
 """How soon a device that is lost is looked at again."""
 
 
@@ -36,8 +35,7 @@ class Reserved(Protocol):
         """The parent of the program that it is for."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Surroundings:
+class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     """What a sampler asks, and whom it tells."""
 
     workers: Workers
@@ -124,8 +122,7 @@ class Sampler:
         return functools.partial(look, self._source, self._name, here)
 
     def _pause_s(self) -> float:
-        pause_s = self._around.pace_s(self._name)
-        return max(pause_s, LOST_S) if self._is_lost else pause_s
+        return LOST_S if self._is_lost else self._around.pace_s(self._name)
 
     def _hear(self, answer: Look | DeviceGone) -> None:
         if isinstance(answer, Look):

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from lazyd.devices import nvml, nvml_device
+from lazyd.devices import nvml, nvml_device, nvml_driver
 from lazyd.devices.nvml import Nvml
 from lazyd.devices.source import DeviceGone
 from tests.fakes.nvml import GIB, MIB, StandIn
@@ -179,7 +179,8 @@ def test_without_nvmls_library_there_are_no_gpus_and_nothing_is_imported(monkeyp
     monkeypatch.setattr(nvml, "LIBRARY", "libthere-is-no-such-library.so.1")
     found = Nvml()
     assert found.names() == []
-    assert found._nvml is None
+    assert found._driver is None
+    assert found.uuid("gpu0") is None
     with pytest.raises(DeviceGone):
         found.sample("gpu0")
 
@@ -303,7 +304,7 @@ def test_a_gpu_that_hangs_hangs_alone(driver: StandIn) -> None:
 def test_a_gpu_that_hangs_from_the_start_has_its_number_and_holds_up_nobody(
     driver: StandIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(nvml, "LOOK_S", 0.1)
+    monkeypatch.setattr(nvml_driver, "LOOK_S", 0.1)
     driver.hang("nvmlDeviceGetUUID", gpu=0)
     found = Nvml()
     assert found.names() == ["gpu0", "gpu1"]
@@ -346,11 +347,11 @@ def test_nvml_is_not_shut_down_under_a_call_that_hangs(driver: StandIn) -> None:
     until(lambda: driver.hanging == 1)
     driver.unload()
     assert found.names() == []
-    assert found._initialised
+    assert found._driver._initialised
     driver.heal()
     thread.join(10)
     assert len(gone) == 1
     found.names()
-    assert not found._initialised
+    assert not found._driver._initialised
     driver.load()
     assert found.names() == ["gpu0", "gpu1"]
