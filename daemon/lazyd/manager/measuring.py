@@ -7,6 +7,7 @@ stops nothing but its device. One more hears from the kernel when memory is shor
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import threading
 import time
@@ -108,14 +109,13 @@ class Measuring:
     # Hearing of pressure, in a thread.
 
     def _listen(self) -> None:
-        while True:
-            try:
+        while not self._loop.is_closed():
+            with contextlib.suppress(OSError):
                 for _ in stalls(self._ram.pressure_file()):
+                    if self._loop.is_closed():
+                        return
                     self._loop.call_soon_threadsafe(self._around.tell, MemoryPressure())
-            except OSError:
-                time.sleep(LISTEN_AGAIN_S)  # it does not tell, or the cgroup has made way for another
-            except RuntimeError:
-                return  # the loop is closed
+            time.sleep(LISTEN_AGAIN_S)  # it does not tell, or the cgroup has made way for another
 
 
 def names(source: Source, first: FirstLook | None) -> list[str]:
