@@ -43,8 +43,8 @@ def advance(world: World, plan: Plan) -> None:
         for victim in plan.victims:
             if victim.state in (State.DRAINING, State.LOADING, State.PARKED):
                 victim.model.evictions += 1
-                world.note("evicted", victim.model, f"room for {plan.seeker.key}", room_for=plan.seeker.key)
-                lives.unload(world, victim, f"room for {plan.seeker.key}")
+                world.note("evicted", victim.model, f"room for {plan.seeker.title}", room_for=plan.seeker.title)
+                lives.unload(world, victim, f"room for {plan.seeker.title}")
 
 
 def still_goes(victim: Instance, plan: Plan) -> bool:

@@ -241,6 +241,11 @@ class Reservation:
         return f"reservation {self.id}"
 
     @property
+    def title(self) -> str:
+        """What it is for, as people are told."""
+        return self.command or f"a reservation of pid {self.pid}"
+
+    @property
     def wanted_since(self) -> float:
         return self.since
 
@@ -300,6 +305,11 @@ class Model:
     def kept(self) -> bool:
         """Pinned or resident: never evicted for another, never idle."""
         return self.pinned or self.spec.tier is Tier.RESIDENT
+
+    @property
+    def title(self) -> str:
+        """How people are told of it."""
+        return self.key
 
     @property
     def max_wait_s(self) -> float:

@@ -68,7 +68,7 @@ def never(world: World, wish: Reservation) -> NoRoom | None:
 
 def no_room(wish: Reservation, free: int, reason: str) -> NoRoom:
     return NoRoom(
-        model=wish.command or "reservation",
+        model=wish.title,
         device=wish.device,
         needed_bytes=wish.bytes,
         free_bytes=max(0, free),
@@ -121,7 +121,7 @@ def deadline_passed(world: World, key: str) -> None:
         withdraw(world, wish)
         device = world.ledger.devices[wish.device]
         outcome = Timeout(
-            model=wish.command or "reservation",
+            model=wish.title,
             phase="queued",
             timeout_sec=max(0.0, wish.deadline - wish.since),
             reason=refusals.explain(world, device, wish.bytes),

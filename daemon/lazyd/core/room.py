@@ -200,7 +200,7 @@ def not_now(world: World, seeker: Seeker, name: str) -> NoRoom:
     device = world.ledger.devices.get(name)
     needed = seeker.bytes if isinstance(seeker, Reservation) else 0
     return NoRoom(
-        model=seeker.key,
+        model=seeker.title,
         device=name,
         needed_bytes=needed,
         free_bytes=max(0, device.free_bytes) if device is not None else 0,

@@ -62,11 +62,17 @@ def account(world: World, device: Device, seen: DeviceSeen) -> None:
     note_held(world, device, living, held, seen)
     for worker in ended:
         worker.measured_bytes[device.name] = held[worker.id]
-    still_ours = sum(held.values()) + sum(shown.get(name, 0) for name in world.reservations)
+    still_ours = sum(held.values()) + reserved(world, device, shown)
     device.foreign_bytes = max(0, seen.used_bytes - still_ours)
     droppable = world.ledger.file_bytes if device.kind == HOST else 0
     lower = max(0, seen.used_bytes - (device.booked_bytes - droppable))
     device.sure_foreign_bytes, device.lower_bytes = min(lower, device.lower_bytes), lower
+
+
+def reserved(world: World, device: Device, shown: dict[str, int]) -> int:
+    """What programs use of their reservations. What they use beyond them is as foreign as any other's."""
+    here = (known for known in world.reservations.values() if known.device == device.name)
+    return sum(min(known.bytes, shown.get(known.id, 0)) for known in here)
 
 
 def most_hidden(world: World, worker: Worker, device: Device, *, is_settled: bool) -> int:
