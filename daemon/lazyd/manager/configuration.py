@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable
 
 from lazyd import config as configs
-from lazyd.config import Changes, Loaded, Problem
+from lazyd.config import Changes, Files, Loaded, Problem
 from lazyd.core.names import resolve
 from lazyd.core.spec import Config, ModelSpec
 from lazyd.errors import InvalidConfig
@@ -44,6 +44,8 @@ class Configuration:
         self.config: Config = loaded.config
         self.problems = [str(problem) for problem in loaded.problems]
         """Why the files are not what is in force."""
+        self.warnings = [str(warning) for warning in (*loaded.warnings, *loaded.unreadable)]
+        """What is in force and probably not meant, or does not work."""
         self.on_change: Callable[[Config], None] = lambda _: None
         for problem in loaded.problems:
             log.error("%s", problem)
@@ -85,6 +87,7 @@ class Configuration:
         if loaded.config is None:
             raise InvalidConfig(problems=self.problems)
         _warn(*loaded.warnings)
+        self.warnings = [str(warning) for warning in loaded.warnings]
         changes = await asyncio.to_thread(configs.diff, self.config, loaded.config)
         self._loaded = loaded
         self.config = loaded.config
@@ -98,8 +101,12 @@ class Configuration:
         )
         return changes
 
+    def files(self) -> Files:
+        """Those that there are now. Blocks."""
+        return configs.find(self._given)
+
     def _read(self) -> Loaded:
-        return configs.load(configs.find(self._given))
+        return configs.load(self.files())
 
 
 def _warn(*problems: Problem) -> None:

@@ -4,38 +4,48 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from time import monotonic
 from typing import Any
 
+import msgspec
+
 from lazyd.core import view
 from lazyd.core.core import Core
-from lazyd.core.ledger import HOST
+from lazyd.core.needs import Forecast
+from lazyd.core.records import Prediction
 from lazyd.core.shown import Model
 from lazyd.core.spec import ModelSpec
-from lazyd.errors import ModelNotFound
+from lazyd.core.why import why
+from lazyd.errors import InvalidParameter, ModelNotFound
 from lazyd.varlink import parameters as given_for
 from lazyd.varlink.call import Call
 
-from . import metrics
+from . import foretold, metrics
 from .configuration import Configuration
+from .fitting import Fit
 from .journal import Journal
 from .logs import LogReader
 from .phase import Phase
-from .prediction import describe, needs, reason_of
+from .prediction import describe, reason_of
 
 SCHEMA = 1
 LOG_LOOK_S = 0.2
 """How often the log that a client follows is looked at."""
 
+Ways = Callable[[ModelSpec], Awaitable[Mapping[str, Forecast]]]
+"""Raises `OSError` or `ValueError` where a model cannot be loaded."""
+
 
 class Looking:
-    """`phase` says what the daemon is doing, `clients` how many are connected, `deaths` what went wrong inside."""
+    """`ways` foresees what a load needs; `phase` says what the daemon is doing, `clients` how many are connected, `deaths` what went wrong inside."""
 
     def __init__(
         self,
         core: Core,
         configuration: Configuration,
+        fit: Fit,
+        ways: Ways,
         journal: Journal,
         runtime: str,
         version: str,
@@ -46,6 +56,8 @@ class Looking:
     ) -> None:
         self._core = core
         self._configuration = configuration
+        self._fit = fit
+        self._ways = ways
         self._journal = journal
         self._runtime = runtime
         self._version = version
@@ -74,13 +86,15 @@ class Looking:
         return found
 
     def status(self, call: Call, given: given_for.Status) -> None:
+        if given.why and given.model is None:
+            raise InvalidParameter(parameter="why (it is about one model: name it)")
         call.reply(
             {
                 "schema": SCHEMA,
                 "daemon": self._daemon(),
                 "devices": view.devices(self._core),
-                "models": self._models(given.model),
-                "reservations": [],
+                "models": self._models_and_why(given.model) if given.why else self._models(given.model),
+                "reservations": view.reservations(self._core),
             }
         )
 
@@ -99,8 +113,19 @@ class Looking:
 
     async def _describe(self, call: Call, key: str, spec: ModelSpec) -> None:
         shown, metadata = await asyncio.to_thread(_described, spec)
-        prediction = view.prediction(self._core, key) or await asyncio.to_thread(_predicted, spec)
+        prediction = await self._foretold(key, spec)
         call.reply({"model": self.model(key), "spec": shown, "metadata": metadata, "prediction": prediction})
+
+    async def _foretold(self, key: str, spec: ModelSpec) -> dict[str, Any]:
+        """What a load would need: as the core counts on it, or, where no load has asked yet, found out now."""
+        record = self._core.world.models.get(key)
+        known = record.prediction if record is not None else None
+        if isinstance(known, Prediction):
+            return foretold.shown(known.ways)
+        try:
+            return foretold.shown(await self._ways(spec))
+        except (OSError, ValueError) as error:
+            return {"error": reason_of(error)}
 
     def logs(self, call: Call, given: given_for.Logs) -> None:
         _, spec = self._find(given.model)
@@ -147,6 +172,14 @@ class Looking:
             return [model for model in view.models(self._core, monotonic()) if model.family == name]
         return [self.model(name)]
 
+    def _models_and_why(self, name: str | None) -> list[Model]:
+        return [msgspec.structs.replace(model, why=self._why(model)) for model in self._models(name)]
+
+    def _why(self, model: Model) -> list[str]:
+        world = self._core.world
+        key = f"{model.name}:{model.version}" if model.version else model.name
+        return why(world, world.models.get(key))
+
     def _daemon(self) -> dict[str, Any]:
         daemon = {
             "version": self._version,
@@ -156,6 +189,8 @@ class Looking:
         }
         if self._configuration.problems:
             daemon["problems"] = self._configuration.problems
+        if warnings := [*self._configuration.warnings, *self._fit.warnings]:
+            daemon["warnings"] = warnings
         return daemon
 
 
@@ -164,12 +199,3 @@ def _described(spec: ModelSpec) -> tuple[dict[str, object], dict[str, Any]]:
     from lazyd.config.shown import shown  # the table of all keys: needed for nothing else
 
     return shown(spec), describe(spec)
-
-
-def _predicted(spec: ModelSpec) -> dict[str, Any]:
-    """What a load would need, where no load has asked yet. Blocks."""
-    try:
-        needed, source = needs(spec)
-    except (OSError, ValueError) as error:
-        return {"error": reason_of(error)}
-    return {"bytes": {HOST: needed}, "source": source}

@@ -18,6 +18,7 @@ from lazyd.varlink.call import Call
 
 from .configuration import Configuration
 from .driver import Driver
+from .fitting import Fit
 from .looking import Looking
 from .pins import PinKeeper
 from .requests import Requests, deadline_of, or_refuse, refuse
@@ -62,6 +63,7 @@ class Methods:
         looking: Looking,
         pins: PinKeeper,
         configuration: Configuration,
+        fit: Fit,
         runtime: str,
     ) -> None:
         self._driver = driver
@@ -69,6 +71,7 @@ class Methods:
         self._looking = looking
         self._pins = pins
         self._configuration = configuration
+        self._fit = fit
         self._runtime = runtime
 
     def get(self, call: Call, given: given_for.Get) -> None:
@@ -157,7 +160,9 @@ class Methods:
 
     async def _reload(self, call: Call) -> None:
         changes = await self._configuration.reload()
-        call.reply(changes._asdict())
+        await self._fit.settle()
+        warnings = [*self._configuration.warnings, *self._fit.warnings]
+        call.reply({**changes._asdict(), **({"warnings": warnings} if warnings else {})})
 
     def _tell(self, call: Call, number: int, event: events.Event) -> None:
         """Tells the core of a request, which ends with its client."""

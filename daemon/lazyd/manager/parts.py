@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -14,7 +15,8 @@ from lazyd.core.events import Configure, Event, HostFound, LeaseBusy, WorkerExit
 from lazyd.core.pace import pace_s
 from lazyd.core.spec import Config
 from lazyd.devices.first_look import FirstLook
-from lazyd.devices.nvml import Nvml, has_driver
+from lazyd.devices.nvml import Nvml, has_library
+from lazyd.devices.ram import NAME as RAM
 from lazyd.devices.ram import Ram
 from lazyd.devices.source import Sample
 from lazyd.varlink.connection import Connection
@@ -23,6 +25,7 @@ from . import effects, interface, statusline
 from .calling import Caller
 from .configuration import Configuration
 from .driver import Driver
+from .fitting import Fit
 from .hostkeeper import HostKeeper
 from .hostlink import HostLink
 from .journal import Journal
@@ -91,11 +94,11 @@ class Parts:
         self.workers = workers = Workers(self._hear, configuration.spec_of, background.once)
         predictor = Predictor(configuration.spec_of, driver.tell, background)
         self.keeping = keeping = Keeping()
-        workers.gpus = gpus = Gpus(has_driver, given.gpus.uuid)
+        workers.gpus = gpus = Gpus(has_library, given.gpus.uuid)
         self.ram = Ram()
         around = Surroundings(
             workers=workers,
-            tell=driver.tell,
+            tell=self._sampled,
             pace_s=lambda device: pace_s(core.world, device),
             reservations=lambda: core.world.reservations,
             note=lambda kind, device, reason: journal.add(kind, device=device, reason=reason),
@@ -113,9 +116,12 @@ class Parts:
             on_connected=self._host_connected,
             note=lambda kind, reason: journal.add(kind, reason=reason),
         )
+        self.fit = fit = Fit(lambda: configuration.config, self._devices, configuration.files, background)
         looking = Looking(
             core,
             configuration,
+            fit,
+            predictor.ways,
             journal,
             given.runtime,
             given.version,
@@ -123,7 +129,7 @@ class Parts:
             clients=lambda: len(self.connections),
             deaths=background.deaths,
         )
-        methods = Methods(driver, requests, looking, pins, configuration, given.runtime)
+        methods = Methods(driver, requests, looking, pins, configuration, fit, given.runtime)
         reservations = Reservations(
             driver,
             requests,
@@ -145,8 +151,21 @@ class Parts:
         return Connection(self.service, self.connections)
 
     def _words(self) -> str:
-        problems = [*self.configuration.problems, *filter(None, [self.pins.problem])]
+        problems = [*self.configuration.problems, *filter(None, [self.pins.problem]), *self.fit.warnings]
         return statusline.words(self.core, self.phase, problems)
+
+    def _devices(self) -> dict[str, int] | None:
+        """The devices of the machine with their bytes, once the driver has named its GPUs. Of one that has
+        never answered nothing is known, and nothing is too much for it."""
+        if self.measuring.named is None:
+            return None
+        sizes = {device.name: device.total_bytes for device in self.core.world.ledger.devices.values()}
+        return {name: sizes.get(name, sys.maxsize) for name in (RAM, *self.measuring.named)}
+
+    def _sampled(self, event: Event) -> None:
+        """What a sampler tells of its device."""
+        self.driver.tell(event)
+        self.fit.look()
 
     def _hear(self, event: Event) -> None:
         """What host and workers tell. How soon devices are to be sampled depends on some of it."""
@@ -163,6 +182,7 @@ class Parts:
 
     def _put_in_force(self, config: Config) -> None:
         self.driver.tell(Configure(config=config, pins=self.pins.pins))
+        self.fit.look()
         self.preparing.tell()
         self.status_line.changed()
 

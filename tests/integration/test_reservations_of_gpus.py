@@ -1,0 +1,131 @@
+"""Reservations of GPUs: real lazyd and lazyctl on the stand-in for NVIDIA's driver."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.fakes.nvml import GIB, StandIn
+
+from .conftest import LIMIT_S, Daemon
+
+ROOT = Path(__file__).parents[2]
+LAZYCTL = Path(sys.executable).with_name("lazyctl")
+
+PROGRAM = """
+import os, sys
+from tests.fakes.nvml import StandIn, GIB
+driver = StandIn.of_environment()
+(gpu,) = driver.visible(os.environ["CUDA_VISIBLE_DEVICES"])
+for line in sys.stdin:
+    driver.allocate(gpu, int(line) * GIB)
+    print("has", line.strip(), "of", gpu, flush=True)
+"""
+"""Allocates so many GiB for each line, on the one GPU that it sees."""
+
+Start = Callable[..., "subprocess.Popen[str]"]
+
+
+@pytest.fixture
+def driver(daemon: Daemon) -> StandIn:
+    """A daemon runs on two GPUs of 22 GiB."""
+    driver = StandIn(daemon.root / "driver", gpus=[22 * GIB, 22 * GIB], release_s=0)
+    daemon.configure("@echo")
+    daemon.start(env=driver.environment()).close()
+    daemon.until(lambda: {"gpu0", "gpu1"} <= devices(daemon).keys())
+    return driver
+
+
+@pytest.fixture
+def start(daemon: Daemon, driver: StandIn) -> Iterator[Start]:
+    started: list[subprocess.Popen[str]] = []
+
+    def start(*words: str) -> subprocess.Popen[str]:
+        variables = {**os.environ, **driver.environment(), "LAZYD_SOCKET": daemon.socket, "PYTHONPATH": str(ROOT)}
+        streams = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        started.append(subprocess.Popen([str(LAZYCTL), *words], text=True, env=variables, **streams))
+        return started[-1]
+
+    yield start
+    for one in started:
+        if one.poll() is None:
+            one.kill()
+        one.communicate()
+
+
+def devices(daemon: Daemon) -> dict[str, dict[str, Any]]:
+    with daemon.client() as client:
+        return {device["name"]: device for device in client.call("Status")["devices"]}
+
+
+def use(command: subprocess.Popen[str], gib: int) -> str:
+    """Has the program allocate; what it says."""
+    assert command.stdin is not None
+    assert command.stdout is not None
+    command.stdin.write(f"{gib}\n")
+    command.stdin.flush()
+    return command.stdout.readline().strip()
+
+
+def test_the_program_sees_its_gpu_alone_and_its_bytes_are_the_reservations(
+    daemon: Daemon, driver: StandIn, start: Start
+) -> None:
+    command = start("reserve", "gpu1", "8GiB", "--", sys.executable, "-c", PROGRAM)
+    assert use(command, 6) == "has 6 of 1"
+    shown = daemon.until(lambda: (d := devices(daemon)["gpu1"])["reservedBytes"] == 8 * GIB and d)
+    assert (shown["bookedBytes"], shown["foreignBytes"]) == (8 * GIB, 0)
+    assert (shown["uuid"], shown["state"]) == (driver.uuid(1), "ok")
+    assert shown["temperatureC"] > 0
+    out, err = command.communicate(timeout=LIMIT_S)
+    assert (command.returncode, out, err) == (0, "", "")
+    daemon.until(lambda: (d := devices(daemon)["gpu1"])["bookedBytes"] == d["foreignBytes"] == 0)
+
+
+def test_what_a_program_uses_beyond_its_reservation_is_foreign(daemon: Daemon, driver: StandIn, start: Start) -> None:
+    command = start("reserve", "gpu0", "8GiB", "--", sys.executable, "-c", PROGRAM)
+    assert use(command, 10) == "has 10 of 0"
+    daemon.until(lambda: devices(daemon)["gpu0"]["foreignBytes"] == 2 * GIB)
+    assert devices(daemon)["gpu0"]["bookedBytes"] == 8 * GIB
+    assert driver.used(0) == 10 * GIB
+
+
+def test_a_reservation_waits_for_a_stranger_to_leave(daemon: Daemon, driver: StandIn, start: Start) -> None:
+    stranger = driver.stranger(0, 15 * GIB)
+    daemon.until(lambda: devices(daemon)["gpu0"]["foreignBytes"] == 15 * GIB)
+    refused = start("reserve", "gpu0", "8GiB", "--no-wait", "--", "true")
+    _, err = refused.communicate(timeout=LIMIT_S)
+    assert refused.returncode == 75
+    assert "no room for true on gpu0: it needs 8.0 GiB" in err
+    command = start("reserve", "gpu0", "8GiB", "--", sys.executable, "-c", PROGRAM)
+    stranger.free()
+    assert use(command, 1) == "has 1 of 0"
+
+
+def test_a_gpu_that_falls_off_the_bus_is_shown_as_lost(daemon: Daemon, driver: StandIn, start: Start) -> None:
+    driver.lose(1)
+    daemon.until(lambda: devices(daemon)["gpu1"]["state"] == "lost")
+    out, _ = start("status").communicate(timeout=LIMIT_S)
+    assert "  lost: the driver does not find it any more" in out
+    refused = start("reserve", "gpu1", "1GiB", "--", "true")
+    _, err = refused.communicate(timeout=LIMIT_S)
+    assert refused.returncode == 75
+    assert "gpu1 is lost" in err
+
+
+def test_status_draws_every_gpu(daemon: Daemon, driver: StandIn, start: Start) -> None:
+    command = start("reserve", "gpu0", "8GiB", "--", sys.executable, "-c", PROGRAM)
+    use(command, 8)
+    driver.stranger(1, 3 * GIB)
+    daemon.until(lambda: devices(daemon)["gpu1"]["foreignBytes"] == 3 * GIB)
+    lines = start("status").communicate(timeout=LIMIT_S)[0].splitlines()
+    rows = {line.split()[0]: number for number, line in enumerate(lines) if line[:3] in ("ram", "gpu")}
+    assert lines[rows["gpu0"] + 1].count("▓") == pytest.approx(78 * 8 / 22, abs=2)
+    assert f"{Path(sys.executable)}".rpartition("/")[2] in lines[rows["gpu0"] + 2]
+    assert lines[rows["gpu1"] + 1].count("▒") == pytest.approx(78 * 3 / 22, abs=2)
+    assert lines[rows["gpu0"]].endswith("W")
