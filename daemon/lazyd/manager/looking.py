@@ -38,7 +38,8 @@ Ways = Callable[[ModelSpec], Awaitable[Mapping[str, Forecast]]]
 
 
 class Looking:
-    """`ways` foresees what a load needs; `phase` says what the daemon is doing, `clients` how many are connected, `deaths` what went wrong inside."""
+    """`ways` foresees what a load needs; `phase` says what the daemon is doing, `clients` how many are
+    connected, `deaths` what went wrong inside."""
 
     def __init__(
         self,
