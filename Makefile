@@ -6,7 +6,7 @@ MAKEFLAGS += --no-print-directory
 
 BIN := .venv/bin
 
-.PHONY: help setup demo test quick lint types format sim bench clean
+.PHONY: help setup demo test quick lint types format fakes sim bench clean
 
 help:  ## this list
 	@sed -nE 's/^([a-z-]+):.*  ## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -18,11 +18,11 @@ demo: setup  ## the story on a real model: load on first use, free when idle, su
 	@$(BIN)/python -m demo
 
 # The same schedules each time: a change is judged by itself. `make quick` and `make sim` draw new ones.
-test: lint types  ## everything: formatting, lint, types, unit, simulation, integration, systemd
+test: lint types fakes  ## everything: formatting, lint, types, unit, simulation, integration, systemd
 	@echo "== tests"
 	@SIM_SEED=$${SIM_SEED:-1} $(BIN)/pytest tests/unit tests/sim tests/integration tests/systemd
 
-quick: lint types  ## what one runs while writing: under a minute
+quick: lint types fakes  ## what one runs while writing: under a minute
 	@echo "== unit tests and a short simulation"
 	@SIM_EVENTS=10000 $(BIN)/pytest -q tests/unit tests/sim
 
@@ -38,6 +38,9 @@ types: setup  ## strict types
 format: setup  ## rewrites the code as the formatter wants it
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
+
+fakes: setup  ## build/fakes: the stand-in for NVIDIA's driver that tests run on
+	@$(BIN)/python tests/fakes/nvml/build.py >/dev/null
 
 sim: setup  ## the simulation at full length: a million events (SIM_EVENTS=…)
 	@SIM_EVENTS=$${SIM_EVENTS:-1000000} $(BIN)/pytest --timeout 1800 tests/sim

@@ -133,8 +133,10 @@ class StandIn:
             raise KeyError(uuid)
         return int(found)
 
-    def visible(self, devices: str) -> list[int]:
-        """The GPUs that a value of ``CUDA_VISIBLE_DEVICES`` lets a program see, in its order."""
+    def visible(self, devices: str | None) -> list[int]:
+        """The GPUs that a value of ``CUDA_VISIBLE_DEVICES`` lets a program see, in its order; None: all."""
+        if devices is None:
+            return list(range(self._do("count")))
         return [self.number(uuid.strip()) for uuid in devices.split(",") if uuid.strip()]
 
     # Memory.

@@ -292,4 +292,5 @@ SETTER(power_mw)
 uint64_t standin_highest(struct state *state, int number) { return state->gpus[number].highest; }
 uint64_t standin_refused(struct state *state, int number) { return state->gpus[number].refused; }
 uint64_t standin_calls(struct state *state) { return state->calls; }
+uint32_t standin_count(struct state *state) { return state->gpu_count; }
 uint32_t standin_hanging(struct state *state) { return state->hanging; }
