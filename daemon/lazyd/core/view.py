@@ -9,14 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import msgspec
-
 from .core import Core
 from .ledger import RAM, SLOTS
 from .ledger import Device as LedgerDevice
 from .lifecycle import LOADS, SERVES, State
 from .names import resolve, split
-from .records import Instance, Prediction
+from .records import Instance
 from .records import Model as ModelRecord
 from .records import Worker as WorkerRecord
 from .shown import Device, Model, ModelCounts, Reservation, Worker
@@ -232,15 +230,6 @@ def known(world: World) -> list[str]:
 def residents_ready(core: Core) -> bool:
     """Whether all that should stand does."""
     return all(model.state in SERVES for model in core.world.models.values() if model.stands)
-
-
-def prediction(core: Core, key: str) -> dict[str, object]:
-    """What the last prediction said, while it is in force."""
-    record = core.world.models.get(key)
-    found = record.prediction if record is not None else None
-    if not isinstance(found, Prediction):
-        return {}
-    return {way: msgspec.to_builtins(forecast) for way, forecast in found.ways.items()}
 
 
 def counts(core: Core) -> dict[str, ModelCounts]:
