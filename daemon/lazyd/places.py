@@ -102,5 +102,10 @@ def pins_file(state: str) -> str:
     return os.path.join(state, "pins.json")
 
 
+def learned_file(state: str) -> str:
+    """What loads have needed."""
+    return os.path.join(state, "learned.db")
+
+
 def _user_runtime() -> str:
     return os.environ.get("XDG_RUNTIME_DIR") or f"/run/user/{os.getuid()}"

@@ -43,6 +43,7 @@ def table(
         effects.Answer: requests.answer,
         effects.Progress: requests.progress,
         effects.Predict: predictor.predict,
+        effects.Learn: predictor.learn,
         effects.Sample: measuring.sample,
         effects.StartWorker: workers.start,
         effects.StopWorker: workers.stop,

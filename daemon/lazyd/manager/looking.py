@@ -39,7 +39,7 @@ Ways = Callable[[ModelSpec], Awaitable[Mapping[str, Forecast]]]
 
 class Looking:
     """`ways` foresees what a load needs; `phase` says what the daemon is doing, `clients` how many are
-    connected, `deaths` what went wrong inside."""
+    connected, `deaths` what went wrong inside, `problems` what is wrong with files."""
 
     def __init__(
         self,
@@ -54,6 +54,7 @@ class Looking:
         phase: Callable[[], Phase],
         clients: Callable[[], int],
         deaths: Mapping[str, int],
+        problems: Callable[[], list[str]],
     ) -> None:
         self._core = core
         self._configuration = configuration
@@ -65,6 +66,7 @@ class Looking:
         self._phase = phase
         self._clients = clients
         self._deaths = deaths
+        self._problems = problems
         self._started = monotonic()
 
     def key(self, name: str) -> str:
@@ -188,8 +190,8 @@ class Looking:
             "uptimeSec": monotonic() - self._started,
             "state": str(self._phase()),
         }
-        if self._configuration.problems:
-            daemon["problems"] = self._configuration.problems
+        if problems := self._problems():
+            daemon["problems"] = problems
         if warnings := [*self._configuration.warnings, *self._fit.warnings]:
             daemon["warnings"] = warnings
         return daemon

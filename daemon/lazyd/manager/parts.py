@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from lazyd import places
 from lazyd.config import Loaded
 from lazyd.core import view
 from lazyd.core.core import Core
@@ -30,6 +31,7 @@ from .hostkeeper import HostKeeper
 from .hostlink import HostLink
 from .journal import Journal
 from .keeping import Keeping
+from .learning import Learning
 from .looking import Looking
 from .measuring import Measuring
 from .methods import Methods
@@ -92,7 +94,12 @@ class Parts:
         self.pins = pins = PinKeeper(given.state, given.pins)
         requests = Requests(driver)
         self.workers = workers = Workers(self._hear, configuration.spec_of, background.once)
-        predictor = Predictor(configuration.spec_of, driver.tell, background)
+        self.learning = learning = Learning(
+            places.learned_file(given.state), background, lambda reason: journal.add("learned needs", reason=reason)
+        )
+        self.predictor = predictor = Predictor(
+            configuration.spec_of, driver.tell, background, learning, lambda: workers.gpus
+        )
         self.keeping = keeping = Keeping()
         workers.gpus = gpus = Gpus(has_library, given.gpus.uuid)
         self.ram = Ram()
@@ -128,6 +135,7 @@ class Parts:
             phase=lambda: self.phase,
             clients=lambda: len(self.connections),
             deaths=background.deaths,
+            problems=lambda: [*configuration.problems, *learning.problems],
         )
         methods = Methods(driver, requests, looking, pins, configuration, fit, given.runtime)
         reservations = Reservations(
@@ -151,7 +159,12 @@ class Parts:
         return Connection(self.service, self.connections)
 
     def _words(self) -> str:
-        problems = [*self.configuration.problems, *filter(None, [self.pins.problem]), *self.fit.warnings]
+        problems = [
+            *self.configuration.problems,
+            *filter(None, [self.pins.problem]),
+            *self.learning.problems,
+            *self.fit.warnings,
+        ]
         return statusline.words(self.core, self.phase, problems)
 
     def _devices(self) -> dict[str, int] | None:
@@ -177,6 +190,7 @@ class Parts:
         self.ram.pid = link.pid  # the budget is of what the host's cgroup has
         self.ram.membership = link.hello.cgroup
         self.keeping.connected(link)
+        self.predictor.connected(link)
         self.preparing.connected(link)
         self.status_line.changed()
 

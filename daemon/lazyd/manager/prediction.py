@@ -1,62 +1,168 @@
-"""What loading a model will need, found out without loading it (the effect `Predict`).
+"""What loading a model will need, found out without loading it (the effects `Predict` and `Learn`).
 
-The runtime looks at the model's files, in a thread: they may lie on a disk that is slow or gone.
-A declared peak goes before its estimate, but a model whose file cannot be loaded is said to be
-unloadable all the same, before a process is started for it.
+The runtime looks at the model's files, in a thread: they may lie on a disk that is slow or gone. A
+model that cannot be loaded is said to be unloadable whatever else is known of it, before a process is
+started. A dry run is made at most once for a model and its files; whoever only looks starts none.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
-from typing import Any
+import os
+from collections.abc import Callable, Collection
+from typing import Any, NamedTuple
 
-from lazyd.core.effects import Predict
+import msgspec
+
+from lazyd.core.effects import Learn, Predict
 from lazyd.core.events import Event, Predicted, Unpredictable
-from lazyd.core.ledger import HOST
+from lazyd.core.needs import Forecast
 from lazyd.core.spec import ModelSpec
 
-from .environment import as_told
+from . import forecasts
+from .environment import as_told, merged_environment
+from .forecasts import Told
+from .hostlink import HostLink
+from .learning import Learning
+from .lessons import DryRun, Known, Life, Subject
+from .placing import Gpus
 from .tasks import Background
 
 log = logging.getLogger("lazyd.prediction")
 
-DECLARED = "declared"
-FILE_SIZE = "file size"
+DRY_RUN_S = 3.0
+"""The host ends one after 2 s."""
+MOST_LOOKS = 10_000
+"""So many looks at files are remembered, for what their models will teach."""
+
+
+class Look(NamedTuple):
+    """What a model's files have told."""
+
+    subject: Subject
+    by_files: Told
+    has_dry_run: bool
 
 
 class Predictor:
     """`spec_of` finds a model's spec, a member's being its family's; `tell` gets the answers."""
 
     def __init__(
-        self, spec_of: Callable[[str], ModelSpec | None], tell: Callable[[Event], None], background: Background
+        self,
+        spec_of: Callable[[str], ModelSpec | None],
+        tell: Callable[[Event], None],
+        background: Background,
+        learning: Learning,
+        gpus: Callable[[], Gpus],
     ) -> None:
         self._spec_of = spec_of
         self._tell = tell
         self._background = background
+        self._learning = learning
+        self._gpus = gpus
+        self._link: HostLink | None = None
+        self._looks: dict[str, Look] = {}
+        """The last look at each model's files, by the identity of its spec."""
+        self._vain: set[Subject] = set()
+        """A dry run of these has told nothing."""
+
+    def connected(self, link: HostLink) -> None:
+        """Dry runs are made by this host now."""
+        self._link = link
 
     def predict(self, effect: Predict) -> None:
-        self._background.once(f"prediction of {effect.model}", self._predict(effect.model))
+        self._background.once(f"prediction of {effect.model}", self._predict(effect))
 
-    async def _predict(self, model: str) -> None:
-        spec = self._spec_of(model)
+    def learn(self, effect: Learn) -> None:
+        look = self._looks.get(effect.identity)
+        if look is not None:
+            self._keep(effect, look)  # at once: the next prediction may be asked for in the same breath
+        else:
+            self._background.once(f"what {effect.model} has needed", self._learn_later(effect))
+
+    async def ways(self, spec: ModelSpec) -> dict[str, Forecast]:
+        """What is thought of loading it, by way.
+
+        Raises:
+            OSError: a file of the model is missing or cannot be read.
+            ValueError: it is damaged, or no model of this runtime.
+        """
+        look = await self._look(spec)
+        return _forecast(spec.key, spec, look, await self._learning.known(look.subject)).ways
+
+    async def _predict(self, effect: Predict) -> None:
+        model, spec = effect.model, self._spec_of(effect.model)
         if spec is None:
             self._tell(Unpredictable(model=model, reason="it is not configured any more"))
             return
         try:
-            needed, source = await asyncio.to_thread(needs, spec)
+            look = await self._look(spec)
+            known = await self._learning.known(look.subject)
+            if effect.dry_run and self._wants_dry_run(spec, look, known):
+                known = msgspec.structs.replace(known, dry_run=await self._dry_run(spec, look.subject))
+            predicted = _forecast(model, spec, look, known)
         except (OSError, ValueError) as error:
             self._tell(Unpredictable(model=model, reason=reason_of(error)))
         except Exception as error:
             log.exception("the runtime %s could not estimate %s", spec.runtime, model)
             self._tell(Unpredictable(model=model, reason=f"its needs could not be estimated: {error!r}"))
         else:
-            self._tell(Predicted(model=model, bytes_by_kind={HOST: needed}, source=source))
+            self._tell(predicted)
+
+    async def _look(self, spec: ModelSpec) -> Look:
+        look = await asyncio.to_thread(look_at, spec)
+        if len(self._looks) >= MOST_LOOKS:
+            self._looks.clear()
+        self._looks[look.subject.identity] = look
+        return look
+
+    def _wants_dry_run(self, spec: ModelSpec, look: Look, known: Known) -> bool:
+        unknown = look.by_files.sides.keys() - known.ways.keys()
+        return (
+            look.has_dry_run
+            and bool(unknown)
+            and spec.memory_bytes is None
+            and known.dry_run is None
+            and look.subject not in self._vain
+        )
+
+    async def _dry_run(self, spec: ModelSpec, subject: Subject) -> dict[str, Any] | None:
+        """What it tells, which is kept; None if it tells nothing, for which it is not asked again."""
+        if self._link is None or self._link.ended.is_set():
+            return None
+        environment = {**await asyncio.to_thread(merged_environment, spec), **self._gpus().environment(())}
+        answer = await self._link.dry_run(as_told(spec, environment), DRY_RUN_S)
+        if answer.result is None:
+            log.info("no dry run of %s: %s", spec.key, answer.reason)
+            self._vain.add(subject)
+            return None
+        try:
+            forecasts.told(answer.result)
+        except msgspec.ValidationError as error:
+            log.warning("the dry run of %s has told what is not understood: %s", spec.key, error)
+            self._vain.add(subject)
+            return None
+        self._learning.learn(DryRun(subject, answer.result))
+        return answer.result
+
+    async def _learn_later(self, effect: Learn) -> None:
+        """It was loaded under an earlier manager, and its files have not been looked at."""
+        spec = self._spec_of(effect.model)
+        if spec is None or spec.identity != effect.identity:
+            return
+        try:
+            self._keep(effect, await self._look(spec))
+        except (OSError, ValueError) as error:
+            log.info("nothing is learned of %s: %s", effect.model, reason_of(error))
+
+    def _keep(self, effect: Learn, look: Look) -> None:
+        factors = forecasts.factors(effect.way, effect.peak, look.by_files)
+        self._learning.learn(Life(look.subject, effect.way, effect.peak, effect.service, factors))
 
 
-def needs(spec: ModelSpec) -> tuple[int, str]:
-    """Bytes of RAM that a load needs, and who says so. Blocks.
+def look_at(spec: ModelSpec) -> Look:
+    """What its files say. Blocks.
 
     Raises:
         OSError: a file of the model is missing or cannot be read.
@@ -64,10 +170,10 @@ def needs(spec: ModelSpec) -> tuple[int, str]:
     """
     from lazyd.runtimes import runtime_named
 
-    estimated = runtime_named(spec.runtime).estimate(as_told(spec))
-    if spec.memory_bytes is not None:
-        return spec.memory_bytes, DECLARED
-    return estimated, FILE_SIZE
+    runtime, description = runtime_named(spec.runtime), as_told(spec)
+    by_files = forecasts.told(runtime.needs(description))
+    subject = Subject(spec.identity, _digest(runtime.files(description)), spec.runtime)
+    return Look(subject, by_files, runtime.dry_run is not None)
 
 
 def describe(spec: ModelSpec) -> dict[str, Any]:
@@ -85,3 +191,28 @@ def reason_of(error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror and error.filename:
         return f"{error.filename}: {error.strerror}"
     return " ".join(str(error).split())
+
+
+def _forecast(model: str, spec: ModelSpec, look: Look, known: Known) -> Predicted:
+    dry_run = None
+    if known.dry_run is not None:
+        try:
+            dry_run = forecasts.told(known.dry_run)
+        except msgspec.ValidationError as error:
+            log.warning("the dry run that was kept of %s is not understood: %s", model, error)
+    return forecasts.predicted(model, spec.memory_bytes, look.by_files, dry_run, known)
+
+
+def _digest(files: Collection[str]) -> str:
+    """Of names, sizes and times of change; a file that is not there has neither."""
+    import hashlib  # as in `ModelSpec.identity`
+
+    stamps: list[tuple[str, int, int]] = []
+    for file in files:
+        try:
+            found = os.stat(file)
+        except OSError:
+            stamps.append((file, -1, -1))
+        else:
+            stamps.append((file, found.st_size, found.st_mtime_ns))
+    return hashlib.blake2s(msgspec.json.encode(stamps), digest_size=8).hexdigest()

@@ -30,6 +30,8 @@ HURRY_S = 10.0
 """How long it waits for workers that were told to end."""
 QUIT_S = 2.0
 """How long the host has to end after its workers."""
+KEEP_S = 1.0
+"""How long what was learned last may take to be on the disk."""
 GPUS_S = 0.05
 """How long the start waits for GPUs. Those that are seen later are told of later."""
 EX_SOFTWARE = 70
@@ -86,6 +88,7 @@ class Server:
             if not parts.systemd.present:
                 await parts.host.quit(QUIT_S)
             self._remove_socket()
+        await _first(parts.learning.all_written, within_s=KEEP_S)
         for connection in list(parts.connections):
             connection.close()
         await asyncio.sleep(0)  # so that what was closed can end

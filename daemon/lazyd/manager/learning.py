@@ -1,0 +1,105 @@
+"""What loads have needed, for the loop: asked and told without waiting for a disk.
+
+One thread has the file (`learned`); it is started with the first question, and the module of SQLite is
+imported there. Lessons are written as they come, as many at once as have gathered meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+from .lessons import Known, Lesson, Subject
+from .tasks import Background
+
+if TYPE_CHECKING:
+    from .learned import Store
+
+log = logging.getLogger("lazyd.learning")
+
+READ_S = 2.0
+"""A load does not wait longer for what is known of it."""
+AGAIN_S = 5.0
+"""Until another try, if another process has the file."""
+
+
+class Learning:
+    """`note` is told once of each thing that goes wrong; `problems` are what is wrong at present."""
+
+    def __init__(self, path: str, background: Background, note: Callable[[str], None]) -> None:
+        self._path = path
+        self._background = background
+        self._note = note
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="learned")
+        self._store: Store | None = None
+        self._unwritten: list[Lesson] = []
+        self.all_written = asyncio.Event()
+        self.all_written.set()
+        self._stuck: Future[Known] | None = None
+
+    @property
+    def problems(self) -> list[str]:
+        """A line each."""
+        return [self._store.problem] if self._store is not None and self._store.problem else []
+
+    async def known(self, subject: Subject) -> Known:
+        """What is known, with all that was learned before; nothing, if the disk does not answer."""
+        if self._stuck is not None and not self._stuck.done():
+            return Known()
+        asked: Future[Known] | None = None
+        try:
+            async with asyncio.timeout(READ_S):
+                await self.settled()
+                asked = self._thread.submit(self._known, subject)
+                return await asyncio.shield(asyncio.wrap_future(asked))
+        except TimeoutError:
+            self._stuck = asked
+            log.warning("%s does not answer: loads are predicted without it until it does", self._path)
+            return Known()
+        finally:
+            self._tell()
+
+    def learn(self, lesson: Lesson) -> None:
+        """Keeps it, in a moment."""
+        self._unwritten.append(lesson)
+        if self.all_written.is_set():
+            self.all_written.clear()
+            self._background.once("learned peaks", self._write())
+
+    async def settled(self) -> None:
+        """Waits until all that was learned is kept."""
+        await self.all_written.wait()
+
+    async def _write(self) -> None:
+        try:
+            while self._unwritten:
+                lessons, self._unwritten = self._unwritten, []
+                if not await asyncio.wrap_future(self._thread.submit(self._keep, lessons)):
+                    self._unwritten[:0] = lessons
+                    await asyncio.sleep(AGAIN_S)
+        finally:
+            self.all_written.set()
+            self._tell()
+
+    # In the thread.
+
+    def _known(self, subject: Subject) -> Known:
+        return self._its_store().known(subject)
+
+    def _keep(self, lessons: list[Lesson]) -> bool:
+        return self._its_store().write(lessons)
+
+    def _its_store(self) -> Store:
+        if self._store is None:
+            from .learned import Store
+
+            self._store = Store(self._path)
+        return self._store
+
+    def _tell(self) -> None:
+        if self._store is not None:
+            while self._store.messages:
+                self._note(self._store.messages.pop(0))

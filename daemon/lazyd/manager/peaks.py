@@ -1,0 +1,140 @@
+"""What loads have needed, as rows of a database.
+
+A peak belongs to a model as it is described and to the files that it was loaded from; if either
+changes, nothing is known of it. A peak rises at once to what was measured, and sinks by a tenth of
+the difference a life: one quiet day of a model that is sometimes used hard does not forget the hard use.
+Dry runs are kept in the same way, so that each is made once; and for each runtime how much more
+loads have taken than was estimated from their files.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+import time
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+import msgspec
+
+from lazyd.core.needs import Need
+
+from .lessons import Known, Lesson, Life, Peak, Subject
+
+MOST = 10_000
+"""So many peaks, and dry runs, are kept; what changed longest ago is forgotten first."""
+SINKS = 0.1
+MOST_LIVES = 8
+"""A runtime's factor is a mean in which the last lives weigh most."""
+
+TABLES = """
+CREATE TABLE peaks (identity TEXT, files TEXT, way TEXT, peak TEXT NOT NULL, service TEXT, changed REAL NOT NULL,
+    PRIMARY KEY (identity, files, way)) WITHOUT ROWID;
+CREATE INDEX peaks_by_age ON peaks (changed);
+CREATE TABLE dry_runs (identity TEXT, files TEXT, needs TEXT NOT NULL, changed REAL NOT NULL,
+    PRIMARY KEY (identity, files)) WITHOUT ROWID;
+CREATE INDEX dry_runs_by_age ON dry_runs (changed);
+CREATE TABLE factors (runtime TEXT, device TEXT, factor REAL NOT NULL, lives INTEGER NOT NULL,
+    PRIMARY KEY (runtime, device)) WITHOUT ROWID;
+"""
+_COLUMNS = {
+    "peaks": "identity, files, way, peak, service, changed",
+    "dry_runs": "identity, files, needs, changed",
+    "factors": "runtime, device, factor, lives",
+}
+_FACTOR = """
+INSERT INTO factors VALUES (?, ?, ?, 1) ON CONFLICT (runtime, device) DO UPDATE SET
+    lives = min(lives + 1, :most), factor = factor + (excluded.factor - factor) / min(lives + 1, :most)
+"""
+
+T = TypeVar("T")
+
+
+def known(database: sqlite3.Connection, subject: Subject) -> Known:
+    """Raises `sqlite3.Error`. A row that makes no sense is none."""
+    rows = database.execute("SELECT way, peak, service FROM peaks WHERE identity = ? AND files = ?", _key(subject))
+    told = database.execute("SELECT needs FROM dry_runs WHERE identity = ? AND files = ?", _key(subject)).fetchone()
+    factors = database.execute("SELECT device, factor FROM factors WHERE runtime = ?", [subject.runtime])
+    peaks = {way: (_read(peak, Need), _read(service, Need)) for way, peak, service in rows}
+    return Known(
+        ways={way: Peak(peak, service) for way, (peak, service) in peaks.items() if peak is not None},
+        dry_run=None if told is None else _read(told[0], dict[str, Any]),
+        factors={device: factor for device, factor in factors if isinstance(factor, float)},
+    )
+
+
+def write(database: sqlite3.Connection, lessons: Sequence[Lesson]) -> None:
+    """All of it or nothing. Raises `sqlite3.Error`."""
+    database.execute("BEGIN IMMEDIATE")
+    try:
+        for lesson in lessons:
+            if isinstance(lesson, Life):
+                _write_life(database, lesson)
+            else:
+                row = (*_key(lesson.subject), _text(lesson.needs), time.time())
+                database.execute("INSERT OR REPLACE INTO dry_runs VALUES (?, ?, ?, ?)", row)
+        _forget(database, "peaks", "identity, files, way")
+        _forget(database, "dry_runs", "identity, files")
+        database.execute("COMMIT")
+    except BaseException:
+        with contextlib.suppress(sqlite3.Error):
+            database.execute("ROLLBACK")
+        raise
+
+
+def in_memory(source: sqlite3.Connection | None) -> sqlite3.Connection:
+    """A database that nobody else sees, with all of `source` that is understood; that is closed."""
+    memory = sqlite3.connect(":memory:", isolation_level=None)
+    memory.executescript(TABLES)
+    if source is not None:
+        for table, columns in _COLUMNS.items():
+            with contextlib.suppress(sqlite3.Error):  # a newer version may have changed it, or it is damaged
+                rows = source.execute(f"SELECT {columns} FROM {table}").fetchall()
+                marks = ", ".join("?" for _ in columns.split(","))
+                memory.executemany(f"INSERT INTO {table} ({columns}) VALUES ({marks})", rows)
+        source.close()
+    return memory
+
+
+def _write_life(database: sqlite3.Connection, life: Life) -> None:
+    old = known(database, life.subject).ways.get(life.way, Peak(life.peak, life.service))
+    peak = _moved(old.peak, life.peak)
+    service = old.service if life.service is None else _moved(old.service or life.service, life.service)
+    row = (*_key(life.subject), life.way, _text(peak), None if service is None else _text(service), time.time())
+    database.execute("INSERT OR REPLACE INTO peaks VALUES (?, ?, ?, ?, ?, ?)", row)
+    for device, factor in life.factors.items():
+        database.execute(_FACTOR.replace(":most", str(MOST_LIVES)), (life.subject.runtime, device, factor))
+
+
+def _moved(old: Need, new: Need) -> Need:
+    """Up at once, down by little."""
+
+    def moved(before: int, now: int) -> int:
+        return now if now >= before else before - int(SINKS * (before - now))
+
+    if len(old.gpu_bytes) != len(new.gpu_bytes):
+        return new
+    gpus = tuple(map(moved, old.gpu_bytes, new.gpu_bytes))
+    return Need(ram_bytes=moved(old.ram_bytes, new.ram_bytes), gpu_bytes=gpus)
+
+
+def _forget(database: sqlite3.Connection, table: str, key: str) -> None:
+    (count,) = database.execute(f"SELECT count(*) FROM {table}").fetchone()
+    if count > MOST:
+        oldest = f"SELECT {key} FROM {table} ORDER BY changed LIMIT {count - MOST}"
+        database.execute(f"DELETE FROM {table} WHERE ({key}) IN ({oldest})")
+
+
+def _key(subject: Subject) -> tuple[str, str]:
+    return subject.identity, subject.files
+
+
+def _text(value: Any) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+def _read(text: str | None, kind: type[T]) -> T | None:
+    try:
+        return None if text is None else msgspec.json.decode(text, type=kind)
+    except (msgspec.MsgspecError, TypeError):
+        return None
