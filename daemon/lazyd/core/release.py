@@ -44,6 +44,7 @@ def seen(world: World, device: Device) -> None:
     """A device was sampled: what has come back is given back, what was quarantined may have, too."""
     for worker in list(world.workers.values()):
         if worker.exited is not None and device.sampled >= worker.exited and is_back(worker, device):
+            device.foreign_bytes += worker.measured_bytes.get(device.name, 0)  # a last page is nobody's now
             give_back(world, worker, device)
     for lost in [lost for lost in device.quarantine if lost.bytes <= TOLERANCE_BYTES]:
         device.quarantine.remove(lost)

@@ -162,3 +162,15 @@ def test_the_death_of_the_host_keeps_gpu_bytes_booked_until_they_are_seen_free()
     assert story.free("gpu0") == 4
     story.unstick("gpu0")
     assert story.free("gpu0") == 10
+
+
+def test_a_last_page_that_the_driver_keeps_is_counted_as_foreign() -> None:
+    story = two_rivals()
+    worker = story.worker("a")
+    story.stick("a", "gpu0")
+    story.unload("a")
+    leave(story, "a")
+    story.sticky[worker, "gpu0"] = 1 << 20
+    story.sample("gpu0")
+    device = story.core.world.ledger.devices["gpu0"]
+    assert (device.booked_bytes, device.foreign_bytes) == (0, 1 << 20)
