@@ -1,0 +1,124 @@
+"""What was learned, asked and told from the loop."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from lazyd.core.needs import Need
+from lazyd.manager import learned
+from lazyd.manager.learning import Learning
+from lazyd.manager.lessons import Known, Life, Subject
+from lazyd.manager.tasks import Background
+
+from .waiting import until
+
+GEMMA = Subject("gemma", "files", "llama_cpp")
+
+
+class Notes(list[str]):
+    """What was told to the journal."""
+
+
+@pytest.fixture
+def notes() -> Notes:
+    return Notes()
+
+
+@pytest.fixture
+async def learning(tmp_path: Path, notes: Notes) -> AsyncIterator[Learning]:
+    background = Background()
+    learning = Learning(str(tmp_path / "learned.db"), background, notes.append)
+    yield learning
+    await background.stop()
+    assert not background.deaths
+
+
+def life(ram: int) -> Life:
+    return Life(GEMMA, "ram", Need(ram), None)
+
+
+async def test_what_was_learned_a_moment_ago_is_known(learning: Learning) -> None:
+    for ram in (1, 2, 3):
+        learning.learn(life(ram))
+    known = await learning.known(GEMMA)
+    assert known.ways["ram"].peak == Need(3)
+
+
+async def test_lessons_that_gather_during_a_write_are_written_together(
+    learning: Learning, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    may_go_on, begun = threading.Event(), threading.Event()
+    batches: list[int] = []
+    write = learned.Store.write
+
+    def slow(self: learned.Store, lessons: list[Life]) -> bool:
+        batches.append(len(lessons))
+        begun.set()
+        assert may_go_on.wait(10)
+        return write(self, lessons)
+
+    monkeypatch.setattr(learned.Store, "write", slow)
+    learning.learn(life(1))
+    await until(begun.is_set)
+    for ram in range(2, 7):
+        learning.learn(life(ram))
+    may_go_on.set()
+    await learning.settled()
+    assert batches == [1, 5]
+    assert (await learning.known(GEMMA)).ways["ram"].peak == Need(6)
+
+
+async def test_a_disk_that_does_not_answer_holds_nobody_up_for_long(
+    learning: Learning, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lazyd.manager.learning.READ_S", 0.05)
+    may_go_on = threading.Event()
+    asked: list[Subject] = []
+
+    def hangs(_: learned.Store, subject: Subject) -> Known:
+        asked.append(subject)
+        may_go_on.wait(10)
+        return Known(factors={"ram": 1.0})
+
+    monkeypatch.setattr(learned.Store, "known", hangs)
+    assert await learning.known(GEMMA) == Known()
+    assert await learning.known(GEMMA) == Known()
+    assert len(asked) == 1  # it is not asked again until it answers
+    may_go_on.set()
+    async with asyncio.timeout(10):
+        while await learning.known(GEMMA) == Known():
+            await asyncio.sleep(0.001)
+
+
+async def test_what_another_process_keeps_from_being_written_is_written_later(
+    learning: Learning, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lazyd.manager.learning.AGAIN_S", 0.001)
+    answers = iter([False, False, True])
+    written: list[list[Life]] = []
+
+    def busy(_: learned.Store, lessons: list[Life]) -> bool:
+        written.append(list(lessons))
+        return next(answers)
+
+    monkeypatch.setattr(learned.Store, "write", busy)
+    learning.learn(life(1))
+    await learning.settled()
+    assert written == [[life(1)]] * 3
+
+
+async def test_what_goes_wrong_is_told_once_and_stays_a_problem(
+    learning: Learning, notes: Notes, tmp_path: Path
+) -> None:
+    (tmp_path / "learned.db").write_bytes(b"nonsense" * 100)
+    assert learning.problems == []
+    for _ in range(2):
+        assert await learning.known(GEMMA) == Known()
+    assert len(notes) == 1
+    assert "was damaged" in notes[0]
+    assert learning.problems == list(notes)
