@@ -91,7 +91,7 @@ async def test_a_disk_that_does_not_answer_holds_nobody_up_for_long(
     assert len(asked) == 1  # it is not asked again until it answers
     may_go_on.set()
     async with asyncio.timeout(10):
-        while await learning.known(GEMMA) == Known():
+        while await learning.known(GEMMA) == Known():  # noqa: ASYNC110  # nothing tells that it has answered
             await asyncio.sleep(0.001)
 
 
