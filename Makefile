@@ -18,9 +18,9 @@ demo: setup  ## the story on a real model: load on first use, free when idle, su
 	@$(BIN)/python -m demo
 
 # The same schedules each time: a change is judged by itself. `make quick` and `make sim` draw new ones.
-test: lint types fakes  ## everything: formatting, lint, types, unit, simulation, integration, systemd
+test: lint types fakes  ## everything: formatting, lint, types, unit, simulation, integration, a real GPU, systemd
 	@echo "== tests"
-	@SIM_SEED=$${SIM_SEED:-1} $(BIN)/pytest tests/unit tests/sim tests/integration tests/systemd
+	@SIM_SEED=$${SIM_SEED:-1} $(BIN)/pytest tests/unit tests/sim tests/integration tests/gpu tests/systemd
 
 quick: lint types fakes  ## what one runs while writing: under a minute
 	@echo "== unit tests and a short simulation"
@@ -40,7 +40,7 @@ format: setup  ## rewrites the code as the formatter wants it
 	@$(BIN)/ruff check --fix .
 
 fakes: setup  ## build/fakes: the stand-in for NVIDIA's driver that tests run on
-	@$(BIN)/python tests/fakes/nvml/build.py >/dev/null
+	@$(BIN)/python tests/fakes/nvml/build.py
 
 sim: setup  ## the simulation at full length: a million events (SIM_EVENTS=…)
 	@SIM_EVENTS=$${SIM_EVENTS:-1000000} $(BIN)/pytest --timeout 1800 tests/sim

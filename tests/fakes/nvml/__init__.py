@@ -1,8 +1,8 @@
 """A stand-in for NVIDIA's driver: GPUs that are nothing but numbers in a file.
 
 `nvml.c` and `state.c` make a ``libnvidia-ml.so.1`` (``make fakes``) against which the real nvidia-ml-py
-runs; `driver` is what a test holds. Standard library alone, Python 3.9 and later, so that models in other
-interpreters can allocate too:
+runs, `cuda.c` a ``libcuda.so.1`` for programs that allocate; `driver` is what a test holds. Standard
+library alone, Python 3.9 and later, so that models in other interpreters can allocate too:
 
     driver = StandIn(tmp_path / "driver", gpus=[22 * GIB, 22 * GIB], release_s=0)
     daemon.start(env=driver.environment())           # manager, host and workers see two GPUs

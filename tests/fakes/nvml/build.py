@@ -4,40 +4,43 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-LIBRARY = HERE.parents[2] / "build" / "fakes" / "libnvidia-ml.so.1"
-SOURCES = ("nvml.c", "state.c", "state.h")
+BUILD = HERE.parents[2] / "build" / "fakes"
+NVML = BUILD / "libnvidia-ml.so.1"
+CUDA = BUILD / "cuda" / "libcuda.so.1"
+"""In a folder of its own: libraries of models would find it beside the other one."""
+SOURCES = {NVML: ("nvml.c", "state.c"), CUDA: ("cuda.c", "state.c")}
 FLAGS = ("-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-fPIC", "-shared", "-pthread")
 
 
-def library() -> Path:
-    """The library's path; it is compiled first if it is missing or older than its sources.
+def library(which: Path = NVML) -> Path:
+    """The path of `NVML` or `CUDA`, which is compiled first if it is missing or older than its sources.
 
     Raises:
-        subprocess.CalledProcessError: the compiler refused, or is not there (FileNotFoundError).
+        FileNotFoundError: there is no gcc.
+        subprocess.CalledProcessError: it refused.
     """
-    newest = max((HERE / name).stat().st_mtime for name in SOURCES)
-    if LIBRARY.exists() and LIBRARY.stat().st_mtime >= newest:
-        return LIBRARY
-    LIBRARY.parent.mkdir(parents=True, exist_ok=True)
+    sources = [HERE / name for name in SOURCES[which]]
+    newest = max(file.stat().st_mtime for file in (*sources, HERE / "state.h"))
+    if which.exists() and which.stat().st_mtime >= newest:
+        return which
+    which.parent.mkdir(parents=True, exist_ok=True)
     # Moved into place whole: several tests may compile it at once, and one may use it already.
-    handle, new = tempfile.mkstemp(dir=str(LIBRARY.parent), suffix=".so")
+    handle, new = tempfile.mkstemp(dir=str(which.parent), suffix=".so")
     os.close(handle)
     try:
-        files = [str(HERE / name) for name in SOURCES if name.endswith(".c")]
-        subprocess.run(["gcc", *FLAGS, f"-Wl,-soname,{LIBRARY.name}", "-o", new, *files], check=True)
+        subprocess.run(["gcc", *FLAGS, f"-Wl,-soname,{which.name}", "-o", new, *map(str, sources)], check=True)
         os.chmod(new, 0o755)
-        os.replace(new, LIBRARY)
+        os.replace(new, which)
     except BaseException:
         os.unlink(new)
         raise
-    return LIBRARY
+    return which
 
 
 if __name__ == "__main__":
-    print(library())
-    sys.exit(0)
+    for each in SOURCES:
+        library(each)

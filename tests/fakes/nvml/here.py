@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from .driver import VARIABLE, StandIn
 
@@ -24,11 +24,9 @@ def used_here(driver: StandIn) -> Iterator[StandIn]:
     finally:
         driver.heal()
         driver.load()
-        while True:
-            try:
+        with suppress(pynvml.NVMLError):
+            while True:
                 pynvml.nvmlShutdown()
-            except pynvml.NVMLError:
-                break
         if before is None:
             del os.environ[VARIABLE]
         else:
