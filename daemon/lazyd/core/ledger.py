@@ -100,9 +100,12 @@ class Device:
     def is_fresh(self, now: float) -> bool:
         """Its last sample may be built on: it was begun after the last booking was given back, and of late.
 
-        A booking that was added since makes it no less true: the new holder had nothing yet.
+        A booking that was added since makes it no less true: the new holder had nothing yet. What is lost
+        has nothing to give.
         """
-        return self.kind == SLOTS or (self.sampled >= self.released and now - self.sampled <= FRESH_S)
+        if self.kind == SLOTS:
+            return True
+        return self.lost is None and self.sampled >= self.released and now - self.sampled <= FRESH_S
 
     def is_silent(self, now: float) -> bool:
         """Its driver does not answer."""

@@ -173,3 +173,15 @@ def test_nobody_else_claims_a_reservation() -> None:
     story = with_gpu()
     name = held(story, reserve(story, 6))
     assert held(story, reserve(story, 2, resume=name, holder=1001)) != name
+
+
+def test_nothing_is_reserved_on_a_device_that_is_lost_while_it_is_waited_for() -> None:
+    story = with_gpu()
+    first = held(story, reserve(story, 8))
+    waits = reserve(story, 4, holder=1001)
+    story.sample("gpu0")
+    story.tell(events.DeviceLost(name="gpu0", reason="it has fallen off the bus"))
+    story.tell(events.Unreserve(reservation=first))
+    assert waits not in story.answers
+    story.sample("gpu0")
+    assert held(story, waits)
