@@ -119,7 +119,7 @@ ALARMS: dict[str, Callable[..., None]] = {
     "retry": touch,
     "release": release.overdue,
     "park": parking.too_long,
-    "silent": nothing,
+    "silent": parking.look_again,
     "reserve": reservations.deadline_passed,
     "reservation": reservations.end,
     "room": nothing,

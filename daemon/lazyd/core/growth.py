@@ -61,7 +61,7 @@ def learn(world: World, worker: Worker, *, ran_out: bool = False) -> None:
         peak = {name: max(int(RETRY * n), worker.promised[name]) for name, n in seen.items()} if exceeded else {}
     else:
         peak = {name: max(worker.load_peak.get(name, n), service.get(name, n)) for name, n in worker.promised.items()}
-    if not peak or not worker.way or (not service and not ran_out):
+    if not peak or not worker.way or not ((service and worker.called) or ran_out):
         return
     world.emit(
         Learn(

@@ -105,6 +105,7 @@ def idle(world: World, event: LeaseIdle) -> None:
         lease.stage = LeaseStage.IDLE
         lease.instance.last_used = world.now
         lease.instance.model.failures = 0
+        lease.instance.worker.called = True
         world.touch(lease.instance.model)
         if is_over:
             forget(world, lease)

@@ -109,7 +109,7 @@ class Device:
 
     def is_silent(self, now: float) -> bool:
         """Its driver does not answer."""
-        return self.asked is not None and now - self.asked > SILENT_S
+        return self.asked is not None and now >= self.asked + SILENT_S
 
 
 @dataclass(slots=True)

@@ -24,7 +24,24 @@ def may_park(world: World, instance: Instance) -> bool:
     if not instance.parks or len(instance.worker.instances) > 1 or timeout_s == 0 or not instance.worker.gpus:
         return False
     ram = world.ledger.devices.get(RAM)
-    return ram is not None and ram.free_bytes >= moved_bytes(world, instance.worker)
+    return ram is not None and ram.is_fresh(world.now) and ram.free_bytes >= moved_bytes(world, instance.worker)
+
+
+def waits_for_sample(world: World, instance: Instance) -> bool:
+    """It could park, if RAM had been looked at of late; that is asked for."""
+    ram = world.ledger.devices.get(RAM)
+    if ram is None or not instance.parks or ram.is_fresh(world.now) or ram.is_silent(world.now):
+        return False
+    samples.ask(world, RAM)
+    return True
+
+
+def look_again(world: World, name: str) -> None:
+    """A device was seen, or does not answer: those that have drained and wait for that go on."""
+    if name == RAM:
+        for instance in world.instances():
+            if instance.parks and instance.leaving is not None and instance.leaving.drained:
+                world.touch(instance.model)
 
 
 def moved_bytes(world: World, worker: Worker) -> int:

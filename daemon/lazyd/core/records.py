@@ -114,6 +114,8 @@ class Worker:
     """By device, at last. Of one that has exited: what the driver has not shown to be free."""
     file_bytes: int = 0
     """Its share of the pages of files that it maps, at last."""
+    called: bool = False
+    """A call has ended in it: the first long call may need more than the load showed."""
     load_peak: dict[str, int] = field(default_factory=dict)
     service_peak: dict[str, int] = field(default_factory=dict)
     outgrown: bool = False
@@ -229,6 +231,8 @@ class Reservation:
     since: float
     request: int | None = None
     """Who waits for it; None once it is held."""
+    resume: str | None = None
+    """The reservation that its client held before, if the host still tells of it."""
     waits: bool = True
     deadline: float = float("inf")
     max_wait_s: float = 2.0

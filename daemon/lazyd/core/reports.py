@@ -50,6 +50,7 @@ def device_seen(world: World, event: DeviceSeen) -> None:
     strangers.account(world, device, event)
     release.seen(world, device)
     parking.seen(world, device)
+    parking.look_again(world, device.name)
 
 
 def set_budget(world: World, device: Device) -> None:

@@ -37,6 +37,7 @@ def reserve(world: World, event: Reserve) -> None:
         command=event.command,
         since=world.now,
         request=event.request,
+        resume=event.resume,
         waits=event.wait,
         deadline=float("inf") if event.deadline is None else event.deadline,
     )
@@ -175,4 +176,11 @@ def adopt(world: World, report: ReservationReport) -> None:
         since=world.now,
     )
     world.ledger.book(report.id, {report.device: report.bytes})
+    claims = (w for w in world.wanting.values() if isinstance(w, Reservation) and w.resume == report.id)
+    claim = next((claim for claim in claims if claim.holder == report.holder), None)
+    if claim is not None and claim.request is not None:  # its client was quicker than the host
+        withdraw(world, claim)
+        world.reservations[report.id].pid = claim.pid
+        hold(world, world.reservations[report.id], claim.request)
+        return
     world.alarms.set(("reservation", report.id), world.now + UNPRESENTED_LEASE_S)

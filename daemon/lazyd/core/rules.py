@@ -90,6 +90,8 @@ def let_go(world: World, model: Model) -> None:
         lives.drain_again(world, instance, going)
     elif going.reason in YIELDS and model.waiters:
         lives.resume(world, instance)
+    elif going.reason is Reason.IDLE and parking.waits_for_sample(world, instance):
+        return
     elif going.reason is Reason.IDLE and parking.may_park(world, instance):
         parking.park(world, instance, going.reason)
     elif going.plan is None:

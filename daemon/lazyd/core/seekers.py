@@ -43,6 +43,18 @@ def placements(world: World, seeker: Seeker, room: Room) -> list[list[Placement]
     return shapes(world, seeker, room)
 
 
+def goes_elsewhere(world: World, seeker: Seeker, room: Room) -> bool:
+    """A parked model whose way back is barred could be had where it was not: then it is ended, to load there."""
+    if not isinstance(seeker, Model) or seeker.instance is None or not parking.is_parked(seeker):
+        return False
+    gpus = set(seeker.instance.worker.gpus)
+    others = (p for shape in shapes(world, seeker, room) for p in shape if gpus.isdisjoint(p.booking))
+    if not isinstance(seeker.prediction, Prediction) or not any(world.ledger.fits(p.booking) for p in others):
+        return False
+    lives.unload(world, seeker.instance, "it can be had elsewhere, and not where it was")
+    return True
+
+
 def never(world: World, seeker: Seeker, placement: Placement) -> NoRoom | None:
     """Why a placement can never be had as things stand; None: it may be some time."""
     if isinstance(seeker, Model):

@@ -66,10 +66,11 @@ def test_a_learned_service_peak_is_booked_from_readiness_on() -> None:
 
 def test_what_a_worker_needed_is_told_when_it_ends() -> None:
     story = Story(spec("a"), sizes={"a": 4})
-    story.get("a")
+    request = story.get("a")
     measure(story, "a", 3)
     story.ready("a")
     measure(story, "a", 2)
+    story.end_call(story.call(request))
     story.exit("a", status=0)
     learned = next(effect for effect in story.effects if isinstance(effect, effects.Learn))
     assert (learned.way, learned.peak, learned.service) == (
@@ -87,6 +88,15 @@ def test_a_worker_that_never_served_has_taught_nothing() -> None:
     assert story.count(effects.Learn) == 0
 
 
+def test_a_life_without_a_call_has_taught_nothing() -> None:
+    story = Story(spec("a"), sizes={"a": 4})
+    story.load("a")
+    story.ready("a")
+    measure(story, "a", 1)
+    story.exit("a", status=0)
+    assert story.count(effects.Learn) == 0
+
+
 def test_gpu_peaks_come_with_samples() -> None:
     story = Story(spec("a"), gpus_gib=(10,), sizes={"a": 4}, settings=Settings(budget={}, gpu_margin_bytes=0))
     story.hot("a")
@@ -101,11 +111,12 @@ def test_gpu_peaks_come_with_samples() -> None:
 def test_what_was_never_measured_was_as_booked() -> None:
     story = Story(spec("a"), gpus_gib=(10,), sizes={"a": 4})
     story.silent.add("gpu0")
-    story.get("a")
+    request = story.get("a")
     story.sample("gpu0", held_bytes={}, used_bytes=0)
     measure(story, "a", 0.3)
     story.ready("a")
     measure(story, "a", 0.2)
+    story.end_call(story.call(request))
     story.exit("a", status=0)
     learned = next(effect for effect in story.effects if isinstance(effect, effects.Learn))
     assert learned.way == "gpu"

@@ -83,6 +83,47 @@ def test_a_parked_model_leaves_for_another() -> None:
     assert story.state("b") is State.DRAINING
 
 
+def test_a_parked_model_whose_gpu_is_taken_loads_elsewhere() -> None:
+    model = spec("a", device=("gpu",), idle_timeout_s=30)
+    story = Story(model, gpus_gib=(10, 8), sizes={"a": 6}, settings=NO_MARGIN)
+    request = story.get("a")
+    worker = story.worker("a")
+    gpu = story.devices_of("a")[0]
+    story.tell(events.ObjectReady(worker=worker, model="a", parks=True))
+    story.end_call(story.call(request))
+    story.close(request)
+    story.wait(31)
+    story.answer_drain("a")
+    story.holds[worker, gpu] = 0
+    story.tell(events.ObjectParked(worker=worker, model="a"))
+    story.strangers[gpu] = 9 * GIB
+    for _ in range(2):
+        story.sample(gpu)
+    story.get("a", timeout=60)
+    assert story.core.world.workers[worker].stopping
+    assert (story.state("a"), gpu, story.devices_of("a")[0]) == (State.LOADING, "gpu1", "gpu0")
+
+
+def test_parking_waits_for_a_sample_of_ram() -> None:
+    story = idle()
+    story.silent = {"ram"}
+    story.wait(0.1)
+    story.core.world.ledger.devices["ram"].sampled = 0
+    story.answer_drain("a")
+    assert story.state("a") is State.DRAINING
+    story.sample("ram")
+    assert story.state("a") is State.PARKING
+
+
+def test_without_a_sample_of_ram_a_model_unloads() -> None:
+    story = idle()
+    story.silent = {"ram"}
+    story.core.world.ledger.devices["ram"].sampled = 0
+    story.answer_drain("a")
+    story.wait(1)
+    assert story.state("a") is State.UNLOADING
+
+
 def test_a_parked_model_exits_after_its_time() -> None:
     story = parked(park_timeout_s=60)
     story.wait(61)

@@ -159,6 +159,19 @@ def test_a_reservation_outlives_the_manager_for_its_client_to_claim_it_again() -
     assert story.free("gpu0") == 2
 
 
+def test_a_client_that_is_quicker_than_the_host_claims_its_reservation_all_the_same() -> None:
+    first = with_gpu()
+    name = held(first, reserve(first, 8))
+    kept = next(e for e in reversed(first.effects) if isinstance(e, effects.KeepReservations)).reservations
+    story = Story(gpus_gib=(10,), settings=NO_MARGIN, host=False)
+    request = reserve(story, 8, resume=name)
+    assert request not in story.answers
+    story.tell(events.HostFound(reservations=kept))
+    assert held(story, request) == name
+    story.wait(60)
+    assert story.free("gpu0") == 2
+
+
 def test_a_reservation_that_nobody_claims_again_is_given_back() -> None:
     first = with_gpu()
     held(first, reserve(first, 8))
