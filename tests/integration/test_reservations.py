@@ -302,7 +302,7 @@ def test_a_gpu_that_is_not_there_is_said_and_leaves_everything_else_alone(daemon
     warnings = daemon.until(lambda: client.call("Status")["daemon"].get("warnings"))
     assert any("budget.gpu7: there is no gpu7 here" in line for line in warnings)
     assert any("models.far.device: there is no gpu7 here, so it cannot be loaded" in line for line in warnings)
-    assert "models.far.device: there is no gpu7 here" in daemon.log_text()
+    daemon.until(lambda: "models.far.device: there is no gpu7 here" in daemon.log_text())
     reloaded = client.call("Reload")
     assert reloaded["warnings"] == warnings
     with pytest.raises(Refused) as refused:

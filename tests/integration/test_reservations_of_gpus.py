@@ -29,16 +29,21 @@ for line in sys.stdin:
 """
 """Allocates so many GiB for each line, on the one GPU that it sees."""
 
+OURS = 1
+"""What the test itself holds of each GPU."""
+
 Start = Callable[..., "subprocess.Popen[str]"]
 
 
 @pytest.fixture
 def driver(daemon: Daemon) -> StandIn:
-    """A daemon runs on two GPUs of 22 GiB."""
+    """A daemon runs on two GPUs of 22 GiB, and has a byte of each: so they are looked at every second."""
     driver = StandIn(daemon.root / "driver", gpus=[22 * GIB, 22 * GIB], release_s=0)
     daemon.configure("@echo")
-    daemon.start(env=driver.environment()).close()
+    client = daemon.start(env=driver.environment())
     daemon.until(lambda: {"gpu0", "gpu1"} <= devices(daemon).keys())
+    for gpu in ("gpu0", "gpu1"):
+        client.call("Reserve", device=gpu, bytes=OURS, command="this test")
     return driver
 
 
@@ -78,20 +83,20 @@ def test_the_program_sees_its_gpu_alone_and_its_bytes_are_the_reservations(
 ) -> None:
     command = start("reserve", "gpu1", "8GiB", "--", sys.executable, "-c", PROGRAM)
     assert use(command, 6) == "has 6 of 1"
-    shown = daemon.until(lambda: (d := devices(daemon)["gpu1"])["reservedBytes"] == 8 * GIB and d)
-    assert (shown["bookedBytes"], shown["foreignBytes"]) == (8 * GIB, 0)
+    shown = daemon.until(lambda: (d := devices(daemon)["gpu1"])["reservedBytes"] == 8 * GIB + OURS and d)
+    assert (shown["bookedBytes"], shown["foreignBytes"]) == (8 * GIB + OURS, 0)
     assert (shown["uuid"], shown["state"]) == (driver.uuid(1), "ok")
     assert shown["temperatureC"] > 0
     out, err = command.communicate(timeout=LIMIT_S)
     assert (command.returncode, out, err) == (0, "", "")
-    daemon.until(lambda: (d := devices(daemon)["gpu1"])["bookedBytes"] == d["foreignBytes"] == 0)
+    daemon.until(lambda: (d := devices(daemon)["gpu1"])["bookedBytes"] == OURS and d["foreignBytes"] == 0)
 
 
 def test_what_a_program_uses_beyond_its_reservation_is_foreign(daemon: Daemon, driver: StandIn, start: Start) -> None:
     command = start("reserve", "gpu0", "8GiB", "--", sys.executable, "-c", PROGRAM)
     assert use(command, 10) == "has 10 of 0"
     daemon.until(lambda: devices(daemon)["gpu0"]["foreignBytes"] == 2 * GIB)
-    assert devices(daemon)["gpu0"]["bookedBytes"] == 8 * GIB
+    assert devices(daemon)["gpu0"]["bookedBytes"] == 8 * GIB + OURS
     assert driver.used(0) == 10 * GIB
 
 

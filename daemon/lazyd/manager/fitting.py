@@ -32,28 +32,28 @@ class Fit:
         self._devices = devices
         self._files = files
         self._background = background
+        self._looking = asyncio.Lock()
         self._looked: tuple[Config, Mapping[str, int]] | None = None
         self.warnings: list[str] = []
         """A line each, with file and key."""
 
     def look(self) -> None:
         """Brings `warnings` up to date, in a moment. Costs next to nothing if nothing has changed."""
-        if self._is_new():
+        if not self._looking.locked() and self._is_new():
             self._background.once("devices of the configuration", self.settle())
 
     async def settle(self) -> None:
         """The same, and returns when it is done."""
-        config, devices = self._config(), self._devices()
-        if devices is None:
-            return
-        self._looked = looked = config, devices
-        lines = await asyncio.to_thread(_lines, config, devices, self._files)
-        if self._looked is not looked:
-            return  # another look has begun meanwhile, and knows better
-        for line in lines:
-            if line not in self.warnings:
-                log.warning("%s", line)
-        self.warnings = lines
+        async with self._looking:
+            config, devices = self._config(), self._devices()
+            if devices is None or not self._is_new():
+                return
+            lines = await asyncio.to_thread(_lines, config, devices, self._files)
+            for line in lines:
+                if line not in self.warnings:
+                    log.warning("%s", line)
+            self._looked = config, devices
+            self.warnings = lines
 
     def _is_new(self) -> bool:
         devices = self._devices()

@@ -77,6 +77,15 @@ async def test_another_configuration_is_looked_at(stage: Stage) -> None:
     await until(lambda: not stage.fit.warnings)
 
 
+async def test_who_waits_for_it_has_the_newest_although_another_look_is_under_way(stage: Stage) -> None:
+    stage.devices = {"ram": 64 * GIB}
+    await stage.fit.settle()
+    stage.configure("")
+    stage.fit.look()
+    await stage.fit.settle()
+    assert stage.fit.warnings == []
+
+
 async def test_looking_at_the_same_again_costs_no_thread(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     stage.devices = {"ram": 64 * GIB}
     await stage.fit.settle()
