@@ -252,7 +252,7 @@ def test_describe_says_what_the_configuration_says_without_loading(daemon: Daemo
         assert found["model"]["state"] == "cold"
         assert "hunter2" not in str(found)
         assert found["spec"]["memory"] == "300MiB"
-        assert found["prediction"] == {"bytes": {"host": 300 * 1024**2}, "source": "declared"}
+        assert found["prediction"] == {"ram": {"peakBytes": {"ram": 300 * 1024**2}, "source": "declared"}}
 
 
 def test_health_has_the_words_of_the_origin(daemon: Daemon) -> None:

@@ -32,13 +32,13 @@ def admitted(world: World, effect: Any) -> Mapping[str, int]:
             return booking
         case effects.UnparkObject(worker=name):
             entry = books.entries[name]
-            if entry.parked_at is None:
+            if not entry.parks:
                 return {}  # ordered again
             more = {device: n - entry.booking.get(device, 0) for device, n in books.way_back(entry).items()}
             return {device: n for device, n in more.items() if n}
         case effects.ParkObject(worker=name):
             entry = books.entries[name]
-            return {RAM: books.moved(entry)} if entry.before_park is None else {}
+            return {RAM: books.moved(entry)} if not entry.parks else {}
         case effects.Predict(dry_run=True):
             return {RAM: DRY_RUN_BYTES}
         case effects.Answer(request=number, outcome=answers.Reserved(reservation=name)):
@@ -69,7 +69,7 @@ def admission_is_seen(world: World, effect: Any) -> str | None:
     return None
 
 
-def booked_where_it_goes(world: World, effect: effects.StartWorker) -> str | None:
+def booked_where_it_goes(_: World, effect: effects.StartWorker) -> str | None:
     booking = effect.memo["booking"]
     if set(booking) != set(effect.devices) or not booking:
         return f"{effect.worker} is booked on {booking} and is to use {effect.devices}"

@@ -30,6 +30,8 @@ def must_leave(world: World, worker: ToldWorker, model: str) -> bool:
     told = world.manager.told
     if told.stop_deadline is not None or worker.stopping or not told.is_current(worker, model):
         return True
+    if worker.is_on(told.books.lost):
+        return True
     return any(
         unload.models or unload.force or not told.is_kept(model) for unload in told.unloads_of(worker.key, model)
     )
@@ -46,6 +48,8 @@ def kept_is_not_evicted(world: World, effect: Leaving) -> str | None:
             continue
         if must_leave(world, worker, model) or (thing.stage is Stage.LOADING and _is_stuck(world, worker, model)):
             continue
+        if _has_outgrown(world, effect.worker, model):
+            continue
         return f"{model} is pinned or resident, and {effect} is ordered"
     return None
 
@@ -58,7 +62,11 @@ def _is_stuck(world: World, worker: ToldWorker, model: str) -> bool:
 def quantum_is_served(world: World, effect: effects.Drain) -> str | None:
     """A model that is neither asked to leave nor idle leaves for a rival, and may not do so too soon."""
     worker = world.manager.told.workers[effect.worker]
-    if must_leave(world, worker, effect.model) or _is_idle(world, effect):
+    if (
+        must_leave(world, worker, effect.model)
+        or _is_idle(world, effect)
+        or _has_outgrown(world, effect.worker, effect.model)
+    ):
         return None
     thing = worker.objects[effect.model]
     spec = world.manager.told.spec_of(effect.model)
@@ -85,23 +93,23 @@ def nothing_leaves_without_cause(world: World, effect: effects.Drain) -> str | N
     worker = told.workers[effect.worker]
     if must_leave(world, worker, effect.model) or _is_idle(world, effect):
         return None
-    if any(pending.kind in (events.Get, events.Load) for pending in world.control.by_number.values()):
+    if any(pending.kind in (events.Get, events.Load, events.Reserve) for pending in world.control.by_number.values()):
         return None
     if any(spec.tier is Tier.RESIDENT and not told.serves(spec.key) for spec in told.config.models.values()):
         return None
     if any(told.books.is_over(device) for device in told.books.entries[effect.worker].booking):
         return None
-    if told.pressed or _has_outgrown(world, effect):
+    if told.pressed or _has_outgrown(world, effect.worker, effect.model):
         return None
     return f"{effect} is ordered; {effect.model} is not idle, and nobody waits"
 
 
-def _has_outgrown(world: World, effect: effects.Drain) -> bool:
+def _has_outgrown(world: World, worker: str, model: str) -> bool:
     """It is to be ended when it is idle, as it uses much more than it was booked with."""
-    spec = world.manager.told.spec_of(effect.model)
-    entry = world.manager.told.books.entries[effect.worker]
-    measured = {device: max(n, entry.load_peak.get(device, 0)) for device, n in entry.service_peak.items()}
-    grown = any(n > OUTGROWN * entry.promised.get(device, n) for device, n in measured.items())
+    spec = world.manager.told.spec_of(model)
+    entry = world.manager.told.books.entries[worker]
+    measured = [*entry.load_peak.items(), *entry.service_peak.items()]
+    grown = any(n > OUTGROWN * entry.promised.get(device, n) for device, n in measured)
     return spec is not None and spec.hard_limit and (grown or not entry.is_new)
 
 

@@ -73,9 +73,14 @@ def nothing_is_left(world: World) -> str | None:
     core = world.manager.core.world
     if (problem := balance(world)) is not None:
         return problem
+    mapped = {file: n for files in core.ledger.files.values() for file, n in files.items()}
+    if mapped != world.manager.told.books.mapped():
+        return f"{mapped} are booked as mapped, and {world.manager.told.books.mapped()} are"
     for device in core.ledger.devices.values():
         if device.quarantine:
             return f"{device.name} has {device.quarantine} in quarantine"
+    if core.reservations:
+        return f"{list(core.reservations)} are reserved, and nobody is there"
     for worker in core.workers.values():
         real = world.workers.get(worker.id)
         if real is None:

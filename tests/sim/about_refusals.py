@@ -11,9 +11,6 @@ from lazyd.core.spec import ModelSpec
 from .memory import CUDA, RAM
 from .scenario import FIRST_CALL_TIMEOUTS_S
 
-MOST_LEARNED = 1.2
-"""What was learned may be so much more than what was predicted at first."""
-
 if TYPE_CHECKING:
     from .control import Pending
     from .world import World
@@ -32,6 +29,8 @@ def _really_has_no_room(world: World, pending: Pending, outcome: answers.NoRoom)
     if pending.kind is events.Pin or (pending.fields.get("parent") and _its_turn_is_taken(world, outcome.model)):
         return True
     if not outcome.needed_bytes:
+        if _all_are_lost(world, outcome.model):
+            return True
         return _waits_for_its_caller(world, pending, outcome.model)
     told = world.manager.told
     spec = told.spec_of(outcome.model)
@@ -46,20 +45,29 @@ def _really_has_no_room(world: World, pending: Pending, outcome: answers.NoRoom)
 
 def _could_have(world: World, pending: Pending, spec: ModelSpec, device: str) -> bool:
     """Whether a model would fit on a device, whole, if all that may leave had left."""
-    books, character = world.manager.told.books, world.character(spec.key)
-    seen = books.seen[device]
-    need = character.appetite.whole.get("gpu" if seen.kind == CUDA else "ram")
-    if need is None or not world.manager.told.allows(spec, device) or device in books.lost:
+    told = world.manager.told
+    books, predicted = told.books, told.predicted.get(told.resolve(pending.fields["model"]) or "")
+    is_gpu = books.seen[device].kind == CUDA
+    forecast = predicted.ways.get("gpu" if is_gpu else "ram") if predicted is not None else None
+    if predicted is None or forecast is None or not told.allows(spec, device) or device in books.lost:
         return False
-    wanted = {RAM: need.ram_bytes + sum(character.appetite.files.values())} if seen.kind != CUDA else {}
-    if seen.kind == CUDA:
-        wanted = {device: need.gpu_bytes[0], RAM: need.ram_bytes}
-    factor = character.appetite.most * character.error * MOST_LEARNED
+    wanted = {RAM: forecast.peak.ram_bytes + (0 if is_gpu else sum(predicted.files.values()))}
+    if is_gpu:
+        wanted[device] = forecast.peak.gpu_bytes[0]
     for name, n in wanted.items():
         stays = sum(_what_stays(world, name, spec.key, with_busy=bool(pending.fields.get("parent"))))
-        if n * factor + stays > books.sure_most(name):
+        if n + stays > books.sure_most(name):
             return False
     return True
+
+
+def _all_are_lost(world: World, model: str) -> bool:
+    """No device that it may use works."""
+    told = world.manager.told
+    spec = told.spec_of(model)
+    return spec is not None and all(
+        device in told.books.lost for device in told.books.seen if told.allows(spec, device)
+    )
 
 
 def _waits_for_its_caller(world: World, pending: Pending, model: str) -> bool:

@@ -2,23 +2,43 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .worker import SimWorker
     from .world import World
 
 
-def memory_does_not_run_out(world: World, worker: SimWorker, device: str) -> str | None:
-    """A worker has needed more of a device than there was: somebody has taken what was not his.
+def memory_does_not_run_out(world: World, owner: str, device: str) -> str | None:
+    """An owner needs more of a device than there is: somebody must have taken what was not his.
 
-    That may be a worker that needs more than was predicted, or a stranger that came after the last
-    admission. If it was neither, the core has given away what it did not have.
+    That may be a worker that needs more than was predicted, a program that takes more than was reserved, or
+    strangers that came after the last admission. If it was none of these, the core has given away what it had not.
     """
-    profile = world.scenario.profile
-    is_excused = profile.wrong > 1.0 or profile.leaks or profile.programs_lie or not profile.polite
-    if is_excused:
+    memory = world.memory[device]
+    has = {**memory.by_owner(), owner: memory.refused}
+    given = given_away(world, device)
+    is_right = all(n <= given[name] for name, n in has.items() if name in given)
+    strange = memory.strange + sum(n for name, n in has.items() if name not in given)
+    if not world.scenario.profile.polite and not (is_right and strange <= world.strange_then.get(device, -1)):
         return None
-    memory, books = world.memory[device], world.manager.told.books
-    booked, strange = books.booked(device), memory.strange
-    return f"{worker} has run out of {device}: {booked} are booked, strangers have {strange}, of {memory.total}"
+    holds = f"{memory.held} of {device} are held, {memory.residues} on their way back"
+    return f"{owner} needs {memory.refused}: {holds}, {given} given, strangers {strange} of {memory.total}"
+
+
+def given_away(world: World, device: str) -> dict[str, int]:
+    """What the core has decided to give of a device, by owner; what it awaits is as it was."""
+    books, core = world.manager.told.books, world.manager.core.world
+    found = {name: entry.granted[device] for name, entry in books.entries.items() if device in entry.granted}
+    found |= {name: held.bytes for name, held in books.reserved.items() if held.device == device}
+    for name, booking in core.ledger.bookings.items():
+        if name not in found and name in core.workers and device in booking:
+            found[name] = booking[device]
+    return found
+
+
+def note_admission(world: World, devices: Iterable[str]) -> None:
+    """Remembers what was strange about devices when something was admitted to them."""
+    for device in devices:
+        look = world.manager.sampler.last[device][-1]
+        world.strange_then[device] = look.unbooked(given_away(world, device))

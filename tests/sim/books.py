@@ -30,13 +30,16 @@ class Entry:
     service: dict[str, int] | None
     files: dict[str, int]
     promised: dict[str, int]
+    granted: dict[str, int] = field(default_factory=dict)
+    """What it was given, by a decision and not because it had grown."""
     measured: dict[str, int] = field(default_factory=dict)
     """By device, as told last."""
     load_peak: dict[str, int] = field(default_factory=dict)
     service_peak: dict[str, int] = field(default_factory=dict)
     serves: bool = False
+    parks: bool = False
+    """It was ordered to park, and not to come back."""
     parked_at: float | None = None
-    before_park: dict[str, int] | None = None
     is_new: bool = True
     """This core has started it."""
 
@@ -58,6 +61,8 @@ class Books:
         self.ended: dict[str, float] = {}
         """When the core was told that a worker has ended."""
         self.reserved: dict[str, Held] = {}
+        self.adopted: dict[str, float] = {}
+        """Reservations that were found, and nobody has claimed again: since when."""
         self.dry_runs: dict[str, bool] = {}
         self.seen: dict[str, events.DeviceSeen] = {}
         self.lowers: dict[str, tuple[int, int]] = {}
@@ -127,7 +132,8 @@ class Books:
 
     def _hear_deviceseen(self, event: events.DeviceSeen) -> None:
         self.seen[event.name] = event
-        lower = max(0, event.used_bytes - self.booked_by_core(event.name))
+        may_drop = sum(self.mapped().values()) if event.name == RAM else 0
+        lower = max(0, event.used_bytes - (self.booked_by_core(event.name) - may_drop))
         self.lowers[event.name] = (self.lowers.get(event.name, (0, 0))[1], lower)
         self.lost.pop(event.name, None)
         if event.kind != CUDA:
@@ -161,6 +167,8 @@ class Books:
         if entry is None or not self._told.is_loading(event.worker, event.model):
             return
         entry.serves, entry.parked_at = True, None
+        if entry.service is not None:
+            entry.granted = {d: min(n, entry.service.get(d, n)) for d, n in entry.granted.items()}
         for device, n in entry.booking.items() if entry.service is not None else ():
             assert entry.service is not None
             settled = max(entry.service.get(device, n), entry.measured.get(device, 0))
@@ -171,7 +179,7 @@ class Books:
     def _hear_objectparked(self, event: events.ObjectParked) -> None:
         entry = self.entries.get(event.worker)
         if entry is not None:
-            entry.parked_at, entry.serves = self._now, False
+            entry.parks, entry.parked_at, entry.serves = True, self._now, False
 
     def _hear_workerexited(self, event: events.WorkerExited) -> None:
         self._end(event.worker)
@@ -188,9 +196,12 @@ class Books:
             if name not in self.entries:
                 self.entries[name] = self._found(report)
         for kept in event.reservations:
-            self.reserved.setdefault(kept.id, Held(kept.device, kept.bytes, kept.holder))
+            if kept.id not in self.reserved:
+                self.reserved[kept.id] = Held(kept.device, kept.bytes, kept.holder)
+                self.adopted[kept.id] = self._now
 
     def _hear_unreserve(self, event: events.Unreserve) -> None:
+        self.adopted.pop(event.reservation, None)
         held = self.reserved.pop(event.reservation, None)
         if held is not None:
             self.given_back[held.device] = self._now
@@ -209,17 +220,20 @@ class Books:
                 self.entries[name] = self._entry(memo, self._now)
             case effects.ParkObject(worker=name):
                 entry = self.entries[name]
-                if entry.before_park is None:
-                    entry.before_park = dict(entry.booking)
+                if not entry.parks:
+                    entry.parks, entry.service = True, dict(entry.booking)
                     entry.booking[RAM] = entry.booking.get(RAM, 0) + self.moved(entry)
+                    entry.granted[RAM] = entry.booking[RAM]
             case effects.UnparkObject(worker=name):
                 entry = self.entries[name]
                 entry.booking |= self.way_back(entry)
-                entry.parked_at = entry.before_park = None
+                entry.granted = dict(entry.booking)
+                entry.parks, entry.parked_at = False, None
             case effects.Predict(model=model, dry_run=True):
                 self.dry_runs[model] = True
             case effects.Answer(request=number, outcome=answers.Reserved(reservation=name)):
                 fields = self._world.control.by_number[number].fields
+                self.adopted.pop(name, None)
                 self.reserved.setdefault(name, Held(fields["device"], fields["bytes"], fields["holder"]))
             case effects.KeepReservations(reservations=kept):
                 names = {report.id for report in kept}
@@ -234,7 +248,7 @@ class Books:
 
     def way_back(self, entry: Entry) -> dict[str, int]:
         """What a parked worker needs to come back."""
-        wanted = entry.before_park or entry.service or entry.promised
+        wanted = entry.service or entry.promised
         return {device: max(n, entry.booking.get(device, 0)) for device, n in wanted.items()}
 
     @property
@@ -257,6 +271,7 @@ class Books:
             service=memo["service"],  # type: ignore[arg-type]
             files=dict(memo["files"]),  # type: ignore[call-overload]
             promised=dict(booking),
+            granted=dict(booking),
         )
 
     def _found(self, report: events.WorkerReport) -> Entry:
@@ -273,5 +288,5 @@ class Books:
         for device, n in entry.measured.items():
             entry.booking[device] = max(n, entry.booking.get(device, 0))
         if "parked" in states:
-            entry.parked_at = self._now
+            entry.parks, entry.parked_at = True, self._now
         return entry

@@ -33,10 +33,6 @@ class Consumption:
             self._peak = {name: n // members for name, n in self._peak.items()}
         self._parts: dict[str, dict[str, int]] = {}
 
-    def begin(self, files: dict[str, int]) -> None:
-        """The process maps what it will read."""
-        self.world.memory[RAM].map_files(self.worker.id, files)
-
     def load(self, model: str, step: int) -> str | None:
         """The load takes its next part; returns the device that has not so much."""
         return self._set(model, RAMP[step])
@@ -70,11 +66,15 @@ class Consumption:
             self._become(model, {})
             del self._parts[model]
 
+    def lose(self, device: str) -> None:
+        """A device is lost, and with it what was there."""
+        for parts in self._parts.values():
+            parts.pop(device, None)
+
     def end(self) -> None:
         """The process is gone: its RAM is free, and a driver notices some time later."""
         self._parts.clear()
         for memory in self.world.memory.values():
-            memory.unmap_files(self.worker.id)
             if memory.kind == CUDA and not memory.is_lost:
                 memory.leave(self.worker.id)
             else:

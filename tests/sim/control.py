@@ -11,8 +11,6 @@ from .clock import Future, Script
 if TYPE_CHECKING:
     from .world import World
 
-REPEATED = (events.Get, events.Load, events.Unload, events.Release, events.Pin)
-
 
 class Pending:
     """One request of a client, under the number that the present manager knows it by."""
@@ -59,6 +57,8 @@ class Control:
         self.parked: list[Pending] = []
         """Sent while no manager was there."""
         self.number = 0
+        self.reserved_by: dict[str, int] = {}
+        """By reservation: the manager that has granted it last, to whom its connection leads."""
 
     def request(self, kind: type[Any], **fields: Any) -> Script:
         """Sends a request and waits for its outcome. If the caller is killed, the request is cancelled."""
@@ -115,13 +115,22 @@ class Control:
         """The core has answered. The client reads it a moment later, unless the manager dies first."""
         del self.by_number[pending.number]
         pending.with_core = False
+        if isinstance(answer, answers.Reserved):
+            self.reserved_by[answer.reservation] = self.world.manager.epoch
         self.world.clock.after(self.world.delay(), self._reads, pending, answer, self.world.manager.epoch)
 
     def _reads(self, pending: Pending, answer: answers.Outcome, epoch: int) -> None:
-        if epoch == self.world.manager.epoch or self.world.rng.random() < 0.5:
+        if pending.given_up and isinstance(answer, answers.Reserved):
+            self.closed(answer.reservation, epoch)  # nobody has it
+        elif epoch == self.world.manager.epoch or self.world.rng.random() < 0.5:
             pending.future.set(answer)
         elif not pending.given_up:
             self._send(pending)
+
+    def closed(self, reservation: str, epoch: int) -> None:
+        """The connection that held a reservation has ended, and the manager that it led to hears of it."""
+        if epoch == self.world.manager.epoch:
+            self.world.manager.tell(events.Unreserve(reservation=reservation))
 
     def manager_died(self) -> None:
         """What was under way is repeated, with the deadline it had."""

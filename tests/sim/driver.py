@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -26,7 +27,13 @@ class Look:
     """Of living processes, and of ended ones that it lists still."""
     strangers: dict[str, int]
     """What strangers really used then; those ``listed`` are shown."""
+    really: dict[str, int]
+    """What each owner really had then, living or not."""
     when: float
+
+    def unbooked(self, booked: Collection[str]) -> int:
+        """What was really used by all but these owners."""
+        return sum(self.strangers.values()) + sum(n for owner, n in self.really.items() if owner not in booked)
 
 
 class Drivers:
@@ -91,5 +98,6 @@ class Drivers:
             used=used_before if torn else memory.used,
             shown=shown,
             strangers=dict(memory.strangers),
+            really=memory.by_owner(),
             when=self.world.clock.now,
         )

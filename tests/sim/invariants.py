@@ -15,6 +15,7 @@ from lazyd.core.effects import (
     Answer,
     Drain,
     Grant,
+    KeepReservations,
     LoadObject,
     Progress,
     Resume,
@@ -24,7 +25,16 @@ from lazyd.core.effects import (
     Withdraw,
 )
 
-from . import about_admission, about_leases, about_leaving, about_ledger, about_loads, about_refusals, about_requests
+from . import (
+    about_admission,
+    about_leases,
+    about_leaving,
+    about_ledger,
+    about_loads,
+    about_refusals,
+    about_requests,
+    about_reservations,
+)
 from .truth import Violation
 
 if TYPE_CHECKING:
@@ -81,6 +91,10 @@ INVARIANTS: tuple[Invariant, ...] = (
     _of(about_ledger.books_balance, "every byte that is booked is held by somebody, and every file once"),
     _of(about_ledger.measured_is_booked, "what grows past its booking is booked as it is"),
     _of(about_ledger.used_is_accounted, "what is used is booked, or what strangers may use"),
+    # Reservations.
+    _of(about_reservations.reserved_is_held, "held by the connection; after a restart for 30 s", KeepReservations),
+    _of(about_reservations.claimed_is_the_same, "the client claims it again after a restart of the manager", Answer),
+    _of(about_reservations.nobody_reserves_all, "one user's reservations hold at most max_reserved", Answer),
     # Leaving.
     _of(about_leaving.kept_is_not_evicted, "no pinned model is evicted; a resident stays", Drain, *ENDS),
     _of(about_leaving.quantum_is_served, "once ready, a model serves for a quantum before it may be evicted", Drain),
@@ -88,6 +102,9 @@ INVARIANTS: tuple[Invariant, ...] = (
     _of(about_leaving.busy_is_not_asked_again, "no decision rests on a stale count: who is busy is believed", Drain),
     _of(about_leaving.crowded_devices_shrink, "while a device holds more than it may, idle models leave"),
     _of(about_leaving.unloaded_is_free, "bytes stay booked until they are seen to be free", Answer),
+    Invariant(
+        "memory_does_not_run_out", "never out of GPU memory, where no stranger and no wrong prediction is to blame"
+    ),
     # Checked elsewhere: in the manager, and at the end of a schedule.
     Invariant("core_carries_on", "a step that the table does not have raises; every event is handled in the end"),
     Invariant("timers_move_on", "next_deadline says when a Tick is due; after the Tick it is later"),

@@ -70,7 +70,7 @@ class Loads:
         device = take(known.model, step)
         if device is None:
             return True
-        self.world.ran_short(worker, device)
+        self.world.ran_short(worker.id, device)
         if device == RAM or self.world.rng.random() < 0.5:
             self.host.exit(worker, None, KILLED, out_of_memory=True)
         else:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from lazyd.core import answers, effects, events
 from lazyd.core.core import Core
 
-from . import invariants
+from . import about_admission, about_shortage, invariants
 from .memory import RAM
 from .sampler import Sampler
 from .told import Told
@@ -86,6 +86,8 @@ class SimManager:
         self.deadline = FOREVER if deadline is None else deadline
         for effect in done:
             invariants.check_effect(world, effect)
+            if isinstance(effect, about_admission.ADMISSIONS):
+                about_shortage.note_admission(world, about_admission.admitted(world, effect))
             self.told.ordered(effect)
             self._carry_out(effect)
         invariants.check_after(world, event)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 HOST = "host"
 CUDA = "cuda"
@@ -11,17 +10,18 @@ RAM = "ram"
 
 
 class Memory:
-    """One device, byte by byte. Nothing in it is booked or foreseen: it is so."""
+    """One device, byte by byte. Nothing in it is booked or foreseen: it is so.
+
+    Pages of files that workers map are not in it, as the kernel may drop them.
+    """
 
     __slots__ = (
-        "_mapped",
-        "_maps",
         "changed",
-        "counts_files",
         "held",
         "is_lost",
         "kind",
         "name",
+        "refused",
         "residues",
         "strangers",
         "total",
@@ -29,25 +29,23 @@ class Memory:
         "version",
     )
 
-    def __init__(self, name: str, kind: str, total: int, *, counts_files: bool = False) -> None:
+    def __init__(self, name: str, kind: str, total: int) -> None:
         self.name = name
         self.kind = kind
         self.total = total
-        self.counts_files = counts_files
-        """Pages of mapped files cannot be dropped, so they count as used."""
         self.held: dict[str, int] = {}
         """By worker or reservation, while its processes live."""
         self.residues: dict[str, int] = {}
         """Of workers and reservations whose processes have gone, and which the driver still counts."""
         self.strangers: dict[str, int] = {"hidden": 0, "listed": 0}
         """Of others: ``hidden`` ones are not shown by the driver."""
+        self.refused = 0
+        """What an owner wanted to hold at last, and could not."""
         self.used = 0
         self.version = 0
         """Grows with every change."""
         self.is_lost = False
         self.changed: Callable[[str], None] = lambda _: None
-        self._maps: dict[str, dict[str, int]] = {}
-        self._mapped: Counter[str] = Counter()
 
     @property
     def free(self) -> int:
@@ -57,20 +55,29 @@ class Memory:
     def strange(self) -> int:
         return sum(self.strangers.values())
 
-    @property
-    def file_bytes(self) -> int:
-        """Of files that somebody maps, each counted once."""
-        return sum({file: n for files in self._maps.values() for file, n in files.items()}.values())
+    def by_owner(self) -> dict[str, int]:
+        """What each owner has, with what has not come back yet."""
+        found = dict(self.held)
+        for owner, n in self.residues.items():
+            found[owner] = found.get(owner, 0) + n
+        return found
 
     def take(self, owner: str, n: int) -> bool:
         """An owner wants to hold `n` bytes from now on. False: there are not so many, and all is as before."""
         more = n - self.held.get(owner, 0)
         if more > self.free and more > 0:
+            self.refused = n
             return False
         if more or owner not in self.held:
             self.held[owner] = n
             self._add(more)
         return True
+
+    def rename(self, owner: str, name: str) -> None:
+        """The same processes under another name."""
+        if owner in self.held:
+            self.held[name] = self.held.pop(owner)
+            self._add(0)
 
     def drop(self, owner: str) -> None:
         """Its process is gone, and what it held is free."""
@@ -93,22 +100,6 @@ class Memory:
         self.strangers[kind] += n
         self._add(n)
         return n
-
-    def map_files(self, owner: str, files: Mapping[str, int]) -> None:
-        """A process maps these files, which others may have mapped already."""
-        for file, n in files.items():
-            mine = self._maps.setdefault(owner, {})
-            if file not in mine:
-                mine[file] = n
-                self._mapped[file] += 1
-                if self._mapped[file] == 1:
-                    self._add(n if self.counts_files else 0)
-
-    def unmap_files(self, owner: str) -> None:
-        for file, n in self._maps.pop(owner, {}).items():
-            self._mapped[file] -= 1
-            if not self._mapped[file]:
-                self._add(-n if self.counts_files else 0)
 
     def reset(self) -> None:
         """The device was lost: nothing is on it any more, and nobody knows it."""

@@ -11,10 +11,15 @@ from lazyd.core import events
 from lazyd.core.spec import MIB, Config
 
 from .clock import Script
+from .memory import CUDA, HOST, Memory
 from .scenario import draw_settings
 
 if TYPE_CHECKING:
     from .world import World
+
+
+POLITE_BYTES, POLITE_PAUSE_S = 8 * MIB, 1.3
+"""Less than the margin in the time in which a sample may be built on."""
 
 
 class Mischief:
@@ -23,6 +28,7 @@ class Mischief:
     def __init__(self, world: World) -> None:
         self.world = world
         self.rng: random.Random = world.rng
+        self._took_at: dict[str, float] = {}
         self.names = list(world.scenario.profile.mischief)
         self.weights = list(world.scenario.profile.mischief.values())
 
@@ -60,10 +66,40 @@ class Mischief:
 
     def strangers(self) -> None:
         """Somebody else uses a device, or stops using it."""
-        memory = self.world.memory[self.rng.choice(list(self.world.memory))]
+        memory = self.rng.choice(list(self.world.memory.values()))
         kind = self.rng.choice(("hidden", "listed"))
         wanted = self.rng.choice((0, 0, int(memory.total * self.rng.uniform(0.1, 0.9))))
-        memory.grow_stranger(kind, wanted - memory.strangers[kind])
+        more = wanted - memory.strangers[kind]
+        if self.world.scenario.profile.polite:
+            more = min(more, self._polite_bytes(memory))
+        memory.grow_stranger(kind, more)
+
+    def _polite_bytes(self, memory: Memory) -> int:
+        """So much that no admission which has not seen it can go wrong, and nothing that lazyd has booked."""
+        core, now = self.world.manager.core.world, self.world.clock.now
+        if now < self._took_at.get(memory.name, 0.0) + POLITE_PAUSE_S:
+            return 0
+        self._took_at[memory.name] = now
+        booked = core.ledger.devices[memory.name].booked_bytes
+        if memory.kind == HOST:
+            booked = max(booked, core.ledger.devices[memory.name].budget_bytes)
+        return max(0, min(POLITE_BYTES, memory.total - booked - memory.strange))
+
+    def pressure(self) -> None:
+        """Programs stall for want of memory."""
+        self.world.manager.tell(events.MemoryPressure())
+
+    def hang(self) -> None:
+        """A driver does not answer for a while."""
+        self.world.drivers.hang(self.rng.choice(list(self.world.memory)), self.rng.choice((0.3, 1.0, 4.0, 10.0)))
+
+    def lose(self) -> None:
+        """A GPU falls off the bus, and is there again some time later, with nothing on it."""
+        gpus = [memory for memory in self.world.memory.values() if memory.kind == CUDA and not memory.is_lost]
+        if gpus:
+            memory = self.rng.choice(gpus)
+            self.world.lose(memory)
+            self.world.clock.after(self.rng.uniform(0.5, 15.0), self.world.find, memory)
 
     def unload(self) -> None:
         count = self.rng.choice((1, 1, 2))

@@ -53,8 +53,12 @@ def make_peace(world: World) -> None:
     """No new sessions, no faults, no strangers; a manager and a host are there."""
     world.faults = False
     world.clients.retire()
+    world.reserving.leave()
     world.run_until(world.clock.now + RECOVERY_S)
     world.drivers.unstick()
+    for memory in world.memory.values():
+        if memory.is_lost:
+            world.find(memory)
     for memory in world.memory.values():
         for kind, n in memory.strangers.items():
             memory.grow_stranger(kind, -n)

@@ -60,6 +60,8 @@ class Profile:
     """Chance that a call makes its worker grow."""
     divided: float = 0.0
     """Chance that a model can be divided over devices."""
+    large: float = 1.0
+    """Models are larger than usual by this factor."""
     files: float = 0.0
     """Chance that a model maps files."""
     parks: float = 0.0
@@ -103,6 +105,9 @@ class Profile:
 LOOKING_AWAY = {"unload": 2.0, "unload_all": 0.5, "unload_idle": 1.0, "pin": 1.0, "strange_release": 1.0}
 FAULTY = {"crash": 3.0, "strangers": 2.0, "measure": 1.0, **LOOKING_AWAY}
 LOADS_GO_WRONG = {"load_fails": 0.12, "load_sticks": 0.05, "load_kills": 0.06, "load_crawls": 0.1}
+
+CALM = {"mischief_every_s": 0.8, "mischief": {"strangers": 3.0, "measure": 1.0}}
+MEMORY = {"breathes": True, "divided": 0.3, "files": 0.3, "parks": 0.3, "alone": 0.1, "one_gpu": 0.3}
 
 PROFILES: tuple[Profile, ...] = (
     Profile("calm", weight=2),
@@ -181,6 +186,84 @@ PROFILES: tuple[Profile, ...] = (
         slow_message=0.02,
         mischief_every_s=4.0,
         mischief={"configure": 3.0, "budget": 2.0, "restart": 0.5, **LOOKING_AWAY},
+    ),
+    # About memory.
+    Profile("honest", weight=2, polite=True, driver_s=1.5, programs=1, **MEMORY, **CALM),  # type: ignore[arg-type]
+    Profile("strangers", driver_s=1.5, wrong=1.1, **MEMORY, **CALM),  # type: ignore[arg-type]
+    Profile(
+        "releases",
+        call_s=1.0,
+        driver_s=1.5,
+        slow_release=0.15,
+        sticks=0.05,
+        lists_ended=0.2,
+        hidden=0.15,
+        mischief_every_s=2.0,
+        mischief={"crash": 2.0, "strangers": 1.0, "unload": 1.0, "measure": 1.0},
+    ),
+    Profile(
+        "shortage",
+        wrong=1.4,
+        leaks=0.1,
+        driver_s=0.5,
+        mischief_every_s=1.5,
+        mischief={"strangers": 2.0, "measure": 2.0, "pressure": 1.0},
+        **MEMORY,  # type: ignore[arg-type]
+    ),
+    Profile(
+        "divided",
+        one_gpu=0.0,
+        divided=0.9,
+        files=0.5,
+        alone=0.2,
+        large=1.8,
+        mischief_every_s=3.0,
+        mischief={"strangers": 2.0, "crash": 1.0, "restart": 0.5},
+    ),
+    Profile(
+        "reservations",
+        programs=4,
+        programs_lie=0.1,
+        mischief_every_s=4.0,
+        mischief={"restart": 2.0, "host_upgraded": 0.5, "strangers": 1.0, "budget": 0.5},
+    ),
+    Profile(
+        "parking",
+        parks=0.9,
+        breathes=True,
+        residents=1,
+        driver_s=0.5,
+        mischief_every_s=4.0,
+        mischief={"restart": 1.0, "host_upgraded": 1.0, "crash": 1.0, "measure": 2.0, "unload": 1.0, "pin": 0.5},
+    ),
+    Profile(
+        "drivers",
+        one_gpu=0.2,
+        programs=1,
+        mischief_every_s=3.0,
+        mischief={"hang": 2.0, "lose": 1.0, "strangers": 1.0, "crash": 0.5},
+    ),
+    Profile(
+        "memory",
+        weight=2,
+        family=True,
+        residents=1,
+        nested=0.1,
+        silent=0.1,
+        slow_message=0.02,
+        wrong=1.2,
+        leaks=0.03,
+        driver_s=1.5,
+        slow_release=0.05,
+        sticks=0.02,
+        hidden=0.1,
+        lists_ended=0.1,
+        programs=2,
+        programs_lie=0.05,
+        mischief_every_s=2.0,
+        mischief={"hang": 0.5, "lose": 0.5, "restart": 1.0, "host_lost": 0.3, "pressure": 0.5, "budget": 0.5, **FAULTY},
+        **MEMORY,  # type: ignore[arg-type]
+        **LOADS_GO_WRONG,  # type: ignore[arg-type]
     ),
     Profile(
         "everything",

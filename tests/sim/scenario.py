@@ -55,14 +55,12 @@ class Scenario:
     """What clients ask for, in order of popularity."""
     alone: tuple[str, ...] = ()
     """GPUs whose processes can use no other."""
-    counts_files: bool = False
-    """Pages of mapped files are locked in RAM."""
 
     def machine(self) -> dict[str, Memory]:
         """All devices, with nothing on them but what was there before lazyd."""
         found = {}
         for name, (kind, total) in self.devices.items():
-            found[name] = Memory(name, kind, total, counts_files=kind == HOST and self.counts_files)
+            found[name] = Memory(name, kind, total)
             found[name].grow_stranger("hidden", total // 50 if kind == HOST else DRIVER_BYTES)
         return found
 
@@ -90,7 +88,7 @@ def _spec(rng: random.Random, name: str, tier: Tier, gpus: list[str], profile: P
         idle_timeout_s=90.0 if tier is Tier.TRANSIENT else rng.choice((1.0, 3.0, 8.0, 20.0)),
         load_timeout_s=4.0,
         device=_device_choice(rng, gpus),
-        memory_bytes=rng.choice((None, rng.randrange(50, 260) * MIB)),
+        memory_bytes=rng.choice((None, int(rng.randrange(50, 260) * profile.large) * MIB)),
         min_residency_s=rng.choice((0.0, 0.0, 2.0)) if not profile.rivals else 0.0,
         max_wait_s=rng.choice((0.2, 1.0, 2.0)),
         pin=profile.residents > 0 and tier is Tier.ON_DEMAND and rng.random() < 0.1,
@@ -115,7 +113,7 @@ def _character(rng: random.Random, spec: ModelSpec, profile: Profile) -> Charact
 def _appetite(rng: random.Random, spec: ModelSpec, profile: Profile) -> Appetite:
     """It never needs more than its declared peak, unless what is declared is wrong."""
     rest, service = (rng.uniform(0.6, 1.0), rng.uniform(0.7, 1.2)) if profile.breathes else (1.0, 1.0)
-    peak = int((spec.memory_bytes or rng.randrange(50, 260) * MIB) / max(1.0, service))
+    peak = int((spec.memory_bytes or int(rng.randrange(50, 260) * profile.large) * MIB) / max(1.0, service))
     can_divide = not spec.is_family and rng.random() < profile.divided
     maps = not spec.is_family and rng.random() < profile.files
     whole = {"ram": Need(ram_bytes=part(peak, 0.3) if maps else peak)}
@@ -201,5 +199,4 @@ def draw(rng: random.Random, profile: Profile) -> Scenario:
         characters={key: _character(rng, spec, profile) for key, spec in models.items()},
         names=tuple(asked),
         alone=tuple(gpu for gpu in gpus if rng.random() < profile.alone),
-        counts_files=rng.random() < 0.3,
     )

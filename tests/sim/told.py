@@ -7,7 +7,7 @@ never look inside the core.
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -59,8 +59,12 @@ class ToldWorker:
 
     key: str
     spec: ModelSpec | None
+    devices: tuple[str, ...] = ()
     stopping: bool = False
     objects: dict[str, ToldObject] = field(default_factory=dict)
+
+    def is_on(self, devices: Collection[str]) -> bool:
+        return any(device in devices for device in self.devices)
 
     def at(self, stage: Stage) -> list[str]:
         return [model for model, thing in self.objects.items() if thing.stage is stage]
@@ -93,6 +97,7 @@ class Told:
         """Models whose last load ran out of memory; the next time it is a failure."""
         self.ran_out_again: dict[str, bool] = {}
         """Models whose second load in a row has run out of memory by the event at hand."""
+        self.predicted: dict[str, events.Predicted] = {}
         self.pressed = False
         """The event at hand says that programs stall for memory."""
         self._resolved: dict[str, str | None] = {}
@@ -237,6 +242,9 @@ class Told:
             for model in [*worker.at(Stage.READY), *worker.at(Stage.PARKED), *worker.at(Stage.PARKING)]:
                 self.has_failed[model] = True
 
+    def _hear_predicted(self, event: events.Predicted) -> None:
+        self.predicted[event.model] = event
+
     def _hear_unpredictable(self, event: events.Unpredictable) -> None:
         self._failed(event.model)
 
@@ -276,8 +284,8 @@ class Told:
     def ordered(self, effect: effects.Effect) -> None:
         self.books.ordered(effect)
         match effect:
-            case effects.StartWorker(worker=name, model=key):
-                self.workers[name] = ToldWorker(key, self.config.models.get(key))
+            case effects.StartWorker(worker=name, model=key, devices=devices):
+                self.workers[name] = ToldWorker(key, self.config.models.get(key), devices)
             case effects.StopWorker(worker=name):
                 if (worker := self.workers.get(name)) is not None:
                     worker.stopping = True
@@ -350,7 +358,9 @@ class Told:
     def _found(self, report: events.WorkerReport, before: ToldWorker | None) -> ToldWorker:
         """A worker that is found: a new manager knows only this; one that had lost it also what it had ordered."""
         known = self._world.workers.get(report.worker)
-        worker = before or ToldWorker(report.memo["model"], known.spec if known else None)
+        worker = before or ToldWorker(
+            report.memo["model"], known.spec if known else None, tuple(report.memo["booking"])
+        )
         old, worker.objects = worker.objects, {}
         for told in report.objects:
             was = old.get(told.model)

@@ -96,7 +96,7 @@ class SimWorker:
         device = self.consumption.serve(model)
         if device is None:
             return True
-        self.world.ran_short(self, device)
+        self.world.ran_short(self.id, device)
         if device == RAM and rng.random() < 0.5:
             self.world.clock.after(0.0, self.world.kill_for_memory, self)
         else:
@@ -302,7 +302,6 @@ class SimWorker:
         self.runs = True
         self.started = self.world.clock.now
         self.world.drivers.came(self.id)
-        self.consumption.begin(self.memo["files"])
         self.reporter.note(at_once=True)
         self.inbox.open()
 
@@ -321,6 +320,7 @@ class SimWorker:
         Of a worker that is silent for too long the host tells what it last heard.
         """
         now = self.world.clock.now
+        self.is_measured = False
         if self.silent_until is not None and self.silent_until > now + patience_s and self.reporter.last is not None:
             self._unread = len(self.inbox)
             self._told_by_host = self.reporter.last

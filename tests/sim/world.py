@@ -18,6 +18,7 @@ from .manager import SimManager
 from .memory import Memory
 from .mischief import Mischief
 from .predicting import Predicting
+from .programs import Program, Programs
 from .scenario import Character, Scenario
 from .truth import LeaseTruth, Violation
 from .worker import SimWorker
@@ -45,6 +46,8 @@ class World:
             memory.changed = self._changed
         self.drivers = Drivers(self)
         self.predicting = Predicting(self)
+        self.strange_then: dict[str, int] = {}
+        """By device: what nobody has booked, as seen when something was admitted there last."""
         self.shortages: dict[str, int] = {}
         """How often a device had less than somebody needed."""
         self.workers: dict[str, SimWorker] = {}
@@ -60,6 +63,9 @@ class World:
         self.control = Control(self)
         self.host = SimHost(self)
         self.clients = Clients(self)
+        self.programs: dict[str, Program] = {}
+        """By reservation: those that run."""
+        self.reserving = Programs(self)
 
     # Running.
 
@@ -136,9 +142,9 @@ class World:
         self.workers.pop(worker.id, None)
 
     def may_end_calls(self, worker: SimWorker, model: str) -> bool:
-        """A forced unload or a stop may end what is otherwise protected."""
+        """A forced unload, a stop or a lost GPU may end what is otherwise protected."""
         told = self.manager.told
-        if told.stop_deadline is not None:
+        if told.stop_deadline is not None or any(device in told.books.lost for device in worker.devices):
             return True
         unloads = [*told.unloads.values(), *told.just_unloaded]
         return any(unload.force and told.means(unload, worker.key, model) for unload in unloads)
@@ -148,10 +154,10 @@ class World:
     def _changed(self, device: str) -> None:
         self.manager.sampler.changed(device)
 
-    def ran_short(self, worker: SimWorker, device: str) -> None:
-        """A worker needed more of a device than there was."""
+    def ran_short(self, owner: str, device: str) -> None:
+        """A worker, or a program with a reservation, needed more of a device than there was."""
         self.shortages[device] = self.shortages.get(device, 0) + 1
-        problem = about_shortage.memory_does_not_run_out(self, worker, device)
+        problem = about_shortage.memory_does_not_run_out(self, owner, device)
         if problem is not None:
             self.fail("memory_does_not_run_out", problem)
 
@@ -159,6 +165,18 @@ class World:
         self.host.exit(worker, None, KILLED, out_of_memory=True)
 
     # Accidents that concern several parts.
+
+    def lose(self, memory: Memory) -> None:
+        """A GPU is gone, and all that was on it; its processes get errors."""
+        memory.is_lost = True
+        memory.reset()
+        for worker in self.workers.values():
+            worker.consumption.lose(memory.name)
+
+    def find(self, memory: Memory) -> None:
+        """It is there again."""
+        memory.is_lost = False
+        self.manager.sampler.changed(memory.name)
 
     def replace_host(self) -> None:
         """The host dies with all its workers; somebody starts a new one."""

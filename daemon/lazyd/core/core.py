@@ -19,6 +19,7 @@ from . import (
     configuring,
     crowding,
     events,
+    eviction,
     leases,
     lives,
     parking,
@@ -137,6 +138,7 @@ class Core:
         """Takes one event; returns what is to be done, in order."""
         world = self.world
         world.now = max(now, world.now)
+        eviction.look_anew(world)
         EVENTS[type(event)](world, event)
         for name, *rest in world.alarms.due(world.now):
             ALARMS[name](world, *rest)

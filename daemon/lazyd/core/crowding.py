@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from . import lives
 from .events import MemoryPressure
-from .eviction import Unit, choose_victims, leaving_bytes, quantum_until, units
+from .eviction import Unit, choose_victims, leaving_bytes, look_anew, next_moment, units
 from .ledger import Device
 from .lifecycle import LOADS, State
 from .records import Instance, Reason
@@ -32,6 +32,7 @@ def relieve(world: World) -> None:
 
 def relieve_device(world: World, device: Device, missing: int) -> None:
     """What leaves is the cheapest sufficient set of what is idle, or all of it."""
+    look_anew(world)
     missing -= leaving_bytes(world, device.name)
     if missing <= 0:
         return
@@ -54,7 +55,7 @@ def pressure(world: World, event: MemoryPressure) -> None:
 
 def idle_on(world: World, device: str) -> list[Unit]:
     """What could leave at once, and has something of a device."""
-    return [unit for unit in units(world, spared=set(), finish=False) if unit.freed.get(device)]
+    return units(world, [device], finish=False)
 
 
 def let_leave(world: World, instance: Instance, reason: Reason) -> None:
@@ -67,8 +68,4 @@ def let_leave(world: World, instance: Instance, reason: Reason) -> None:
 
 def look_again(world: World) -> None:
     """Sets the alarm for the moment at which time alone may let something leave."""
-    moments: list[float] = []
-    for instance in world.instances():
-        if instance.state is State.READY and not instance.model.kept:
-            moments += (quantum_until(instance), instance.protected_until, instance.ask_again)
-    world.look_again(("crowd",), moments)
+    world.look_again(("crowd",), [next_moment(world)])

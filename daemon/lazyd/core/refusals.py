@@ -7,7 +7,7 @@ known to use. A model that does not fit beside it is refused now, rather than at
 from __future__ import annotations
 
 from .answers import NoRoom
-from .eviction import goes
+from .eviction import goes, keepers
 from .holders import amount, holders, part_of
 from .ledger import SLOTS, Booking, Device
 from .records import Model, Seeker, Worker
@@ -31,7 +31,7 @@ def no_device(world: World, model: Model) -> NoRoom:
 def too_big(world: World, model: Model, device_name: str, needed: int) -> NoRoom | None:
     """Whether `needed` exceeds what can ever be free of a device."""
     device = world.ledger.devices[device_name]
-    kept = sum(held_by(world, worker, device_name) for worker in world.workers.values() if keeps(worker, model))
+    kept = sum(held_by(world, worker, device_name) for worker in keepers(world) if keeps(worker, model))
     kept += sum(known.bytes for known in world.reservations.values() if known.device == device_name)
     if needed > device.sure_limit_bytes - kept:
         return NoRoom(

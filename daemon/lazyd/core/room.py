@@ -24,9 +24,8 @@ from __future__ import annotations
 
 from . import cycles, plans, refusals, samples, seekers
 from .answers import NoRoom
-from .eviction import choose_victims, leaving_bytes, quantum_until, units
+from .eviction import choose_victims, could_cover, leaving_bytes, look_anew, next_moment, units
 from .ledger import Booking
-from .lifecycle import State
 from .placement import Placement
 from .records import Model, Plan, Reservation, Seeker
 from .world import World
@@ -60,6 +59,7 @@ class Line:
 
 def make_room(world: World) -> None:
     """Goes along the line once; called after every event."""
+    look_anew(world)
     for plan in list(world.plans.values()):
         plans.advance(world, plan)
     if not world.wanting or not world.host_found or world.stopping:
@@ -80,7 +80,8 @@ def consider(world: World, seeker: Seeker, line: Line) -> None:
         return
     groups, refusal = possible(world, seeker, line)
     if not groups:
-        seekers.refuse(world, seeker, refusal)
+        if not seekers.goes_elsewhere(world, seeker, lambda name: line.headroom(seeker, name)):
+            seekers.refuse(world, seeker, refusal)
         return
     answering = [[placement for placement in group if not is_silent(world, placement)] for group in groups]
     answering = [group for group in answering if group]
@@ -90,7 +91,7 @@ def consider(world: World, seeker: Seeker, line: Line) -> None:
             break
         if settles(world, seeker, group, line):
             return
-    if seeker.key in world.plans:
+    if seeker.key in world.plans or seekers.goes_elsewhere(world, seeker, lambda name: line.headroom(seeker, name)):
         return
     if not seeker_waits(seeker):
         device = world.ledger.devices[next(iter(groups[0][0].booking))]
@@ -164,7 +165,10 @@ def plans_for(world: World, seeker: Seeker, group: list[Placement], line: Line, 
         if not seeker.nested and not line.first_come.isdisjoint(booking):
             continue
         deficit = {name: n - line.headroom(seeker, name) for name, n in booking.items()}
-        chosen = choose_victims(units(world, spared=spared, finish=finish, mapped=placement.files), deficit)
+        if not could_cover(world, deficit, finish=finish):
+            continue
+        leaving = units(world, missing_on(deficit), spared=spared, finish=finish, mapped=placement.files)
+        chosen = choose_victims(leaving, deficit)
         if chosen is not None:
             cost = sum(unit.cost for unit in chosen)
             victims = list(dict.fromkeys(instance for unit in chosen for instance in unit.instances))
@@ -174,6 +178,10 @@ def plans_for(world: World, seeker: Seeker, group: list[Placement], line: Line, 
     if best is not None:
         plans.carry_out(world, best[1])
     return best is not None
+
+
+def missing_on(deficit: Booking) -> list[str]:
+    return [name for name, n in deficit.items() if n > 0]
 
 
 def covers(room: Booking, booking: Booking) -> bool:
@@ -211,8 +219,4 @@ def not_now(world: World, seeker: Seeker, name: str) -> NoRoom:
 def look_again(world: World, blocked: list[Seeker]) -> None:
     """Sets the alarm for the moment at which time alone may have changed something for them."""
     moments = [since + seeker.max_wait_s for seeker in blocked if (since := seeker.wanted_since) is not None]
-    for instance in world.instances():
-        if instance.state is State.READY:
-            moments += (quantum_until(instance), instance.protected_until, instance.ask_again)
-            moments += (lease.hold_until for lease in instance.leases.values())
-    world.look_again(("room",), moments)
+    world.look_again(("room",), [*moments, next_moment(world)])

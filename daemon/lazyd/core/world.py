@@ -73,6 +73,10 @@ class World:
     resolved: dict[str, Model] = field(default_factory=dict)
     """Names as they were asked for, looked up once."""
     drains: int = 0
+    steps: int = 0
+    """Of all lives so far."""
+    census: object = None
+    """What was found when all workers were looked at last, see `eviction`."""
 
     @property
     def settings(self) -> Settings:
@@ -111,6 +115,7 @@ class World:
     def enter(self, instance: Instance, state: State, reason: str | None = None) -> None:
         """A step in the life of an instance, by the table."""
         instance.state = step(instance.state, state)
+        self.steps += 1
         instance.since = self.now
         self.note(str(state), instance.model, reason)
         self.touch(instance.model)

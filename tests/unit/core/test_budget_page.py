@@ -1,4 +1,4 @@
-"""The afternoon that docs/budget.md tells, played through the real core: each row of its table is what the ledger says."""
+"""The afternoon that docs/budget.md tells, played through the real core: each row is what the ledger says."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
