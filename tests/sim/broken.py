@@ -103,7 +103,7 @@ def waiting_for_no_host(w: world.World) -> None:
 def two_places_more(w: world.World, spec: Any) -> None:
     OFFER_PLACES(w, spec)
     if spec.max_loaded:
-        device = w.ledger.devices[lives.slots_of(spec.key)]
+        device = w.ledger.devices[ledger.slots_of(spec.key)]
         device.budget_bytes = device.total_bytes = spec.max_loaded + 2
 
 

@@ -13,6 +13,7 @@ from typing import Any
 from . import agreement, cost, leases, lives, parking, reports, reservations
 from .effects import Resume
 from .events import HostFound, LeaseReport, ObjectReport, WorkerReport
+from .ledger import slots_of
 from .lifecycle import SERVES, State
 from .records import UNPRESENTED_LEASE_S, Instance, Lease, LeaseStage, Model, Worker
 from .spec import ModelSpec
@@ -94,7 +95,7 @@ def adopt_object(
     )
     worker.instances[told.model] = instance
     if model.spec.is_family and model.spec.max_loaded:
-        world.ledger.book(instance.holder, {lives.slots_of(model.spec.key): 1})
+        world.ledger.book(instance.holder, {slots_of(model.spec.key): 1})
     keep_the_better(world, model, instance)
     model.last_load_s = told.load_s or model.last_load_s
     if not loads:

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from . import names, reports
 from .events import Configure
-from .ledger import SLOTS, Device
-from .lives import slots_of
+from .ledger import SLOTS, Device, slots_of
 from .records import Model
 from .spec import ModelSpec, Tier
 from .world import World

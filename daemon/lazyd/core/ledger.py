@@ -29,6 +29,11 @@ Booking = Mapping[str, int]
 """Bytes (or places) by device."""
 
 
+def slots_of(family: str) -> str:
+    """The name of the device whose places a family's objects take."""
+    return f"{SLOTS}:{family}"
+
+
 @dataclass(slots=True, eq=False)
 class Quarantined:
     """What a worker held of a device when it ended, and the driver has not shown to be free. It is

@@ -13,18 +13,14 @@ an object of a family leaves without its worker, while others stay.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from . import cost, leases, samples
 from .effects import Drain, LoadObject, Resume, StartWorker, StopWorker, UnloadObject
 from .failure import pause_s
-from .ledger import RAM, SLOTS
+from .ledger import RAM
 from .lifecycle import State
+from .placement import Placement
 from .records import Instance, Leaving, Left, Model, Plan, Reason, Worker
 from .world import World
-
-if TYPE_CHECKING:
-    from .placement import Placement
 
 GRACE_S = 5.0
 """A worker may close its objects for so long before it is killed."""
@@ -32,17 +28,11 @@ GRACE_S = 5.0
 ABORT_GRACE_S = 2.0
 """The same for a worker that is still loading, or has failed."""
 
-
 ANSWER_S = 5.0
 """A worker with nothing to wait for answers a drain in a moment; one that has not after this time is stuck."""
 
 ENDING = frozenset({State.UNLOADING, State.FAILED})
 """An object in a worker that is on its way out of it."""
-
-
-def slots_of(family: str) -> str:
-    """The name of the device whose places a family's objects take."""
-    return f"{SLOTS}:{family}"
 
 
 def begin(world: World, model: Model, placement: Placement) -> Instance:

@@ -15,8 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from .ledger import CUDA, HOST, SLOTS, Device
-from .lives import slots_of
+from .ledger import CUDA, HOST, SLOTS, Device, slots_of
 from .needs import GPU, RAM, Forecast, Layers, Need, divided_over, offloaded
 from .records import Model, Prediction
 from .world import World
