@@ -11,7 +11,7 @@ import click
 from ..group import command
 from ..session import Session
 from ..terminal import Look, one_line
-from .show import in_words
+from .show import flat, in_words
 
 _STYLES = {
     "failed": "red",
@@ -67,6 +67,6 @@ def _lines(event: dict[str, Any], look: Look) -> list[str]:
 def _told(event: dict[str, Any]) -> str:
     """The reason, and of the data what it does not say already."""
     reason = event.get("reason") or ""
-    words = ((name, in_words(name, value)) for name, value in (event.get("data") or {}).items())
+    words = ((name, in_words(name, value)) for name, value in flat(event.get("data") or {}) if name != "worker")
     data = ", ".join(f"{name} {word}" for name, word in words if word not in reason)
     return "; ".join(filter(None, (reason, data)))

@@ -58,7 +58,7 @@ def show(session: Session, model: str, everything: bool) -> None:
 
 
 def _facts(table: Mapping[str, Any]) -> list[tuple[str, str]]:
-    return [(name, in_words(name, value)) for name, value in _flat(table)]
+    return [(name, in_words(name, value)) for name, value in flat(table)]
 
 
 def _needs(prediction: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -93,12 +93,12 @@ def _amounts(by_device: Mapping[str, int]) -> str:
     return ", ".join(f"{device} {size(count)}" for device, count in by_device.items() if count)
 
 
-def _flat(table: Mapping[str, Any], above: str = "") -> list[tuple[str, Any]]:
+def flat(table: Mapping[str, Any], above: str = "") -> list[tuple[str, Any]]:
     """Nested tables as dotted names; empty values are left out."""
     facts: list[tuple[str, Any]] = []
     for name, value in table.items():
         if isinstance(value, Mapping) and value:
-            facts += _flat(value, f"{above}{name}.")
+            facts += flat(value, f"{above}{name}.")
         elif value not in (None, "", [], {}):
             facts.append((above + name, value))
     return facts

@@ -12,7 +12,7 @@ because of them, on the lower one, `sure_foreign_bytes`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 HOST = "host"
@@ -134,6 +134,10 @@ class Ledger:
     def fits(self, booking: Booking) -> bool:
         """Whether every part of a booking is free now."""
         return all(name in self.devices and self.devices[name].free_bytes >= n for name, n in booking.items() if n)
+
+    def free(self, names: Iterable[str]) -> dict[str, int]:
+        """What could still be booked now, by device."""
+        return {name: self.devices[name].free_bytes for name in names if name in self.devices}
 
     def book(self, holder: str, booking: Booking, files: Booking | None = None) -> None:
         """Books all parts at once. The caller has decided that they fit, or that they must be held."""

@@ -16,10 +16,11 @@ from __future__ import annotations
 from . import cost, leases, samples
 from .effects import Drain, LoadObject, Resume, StartWorker, StopWorker, UnloadObject
 from .failure import pause_s
-from .ledger import RAM
+from .ledger import RAM, Booking
 from .lifecycle import State
 from .placement import Placement
 from .records import Instance, Leaving, Left, Model, Plan, Reason, Worker
+from .wording import amounts
 from .world import World
 
 GRACE_S = 5.0
@@ -53,10 +54,17 @@ def begin(world: World, model: Model, placement: Placement) -> Instance:
     model.instance = instance
     model.refused = model.left = None
     world.wanting.pop(model.key, None)
-    world.enter(instance, State.LOADING)
+    tell_admission(world, instance, placement.worker)
     watch_load(world, instance)
     world.emit(LoadObject(worker=worker.id, model=model.key))
     return instance
+
+
+def tell_admission(world: World, instance: Instance, booking: Booking) -> None:
+    """It begins to load: what was booked for that, and what is left of those devices."""
+    words = amounts(dict(booking)) or None
+    free = world.ledger.free(booking)
+    world.enter(instance, State.LOADING, words, worker=instance.worker.id, bytes=dict(booking), free_bytes=free)
 
 
 def start_worker(world: World, model: Model, placement: Placement) -> Worker:

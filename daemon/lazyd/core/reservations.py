@@ -87,7 +87,8 @@ def take(world: World, wish: Reservation) -> None:
     assert wish.request is not None
     hold(world, wish, wish.request)
     reason = f"{size(wish.bytes)} of {wish.device} for {wish.command or f'pid {wish.pid}'}"
-    world.note("reserved", reason=reason, device=wish.device, bytes=wish.bytes)
+    free = world.ledger.free([wish.device])
+    world.note("reserved", reason=reason, device=wish.device, bytes=wish.bytes, free_bytes=free)
 
 
 def hold(world: World, wish: Reservation, request: int) -> None:

@@ -112,12 +112,12 @@ class World:
     ) -> None:
         self.out.append(Note(kind=kind, model=model.key if model else None, device=device, reason=reason, data=data))
 
-    def enter(self, instance: Instance, state: State, reason: str | None = None) -> None:
-        """A step in the life of an instance, by the table."""
+    def enter(self, instance: Instance, state: State, reason: str | None = None, **data: Any) -> None:
+        """A step in the life of an instance, by the table; the event says why, and with which `data`."""
         instance.state = step(instance.state, state)
         self.steps += 1
         instance.since = self.now
-        self.note(str(state), instance.model, reason)
+        self.note(str(state), instance.model, reason, **data)
         self.touch(instance.model)
 
     def find(self, name: str) -> Model | None:
