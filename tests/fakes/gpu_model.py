@@ -35,7 +35,8 @@ class GpuModel:
     besides while it loads, `call_peak_mib` while a call runs, which takes `call_s`. Every call leaks `leak_mib`.
     `context_mib` is what a process pays on each GPU as soon as it uses it; parking leaves that, and
     `residue_mib`. `hidden`: the driver does not show the process; `in_child`: a child of it has the memory. `gate`
-    is a file for which the load waits at its end, `fails` what it then says instead of being loaded.
+    is a file for which the load waits at its end, `fails` what it then says instead of being loaded. In the file
+    `roll` it writes its pid and `called`, a line.
     `error` is the manner of running out: ``torch``, ``cuda``, ``ggml`` or ``abort``.
     """
 
@@ -56,6 +57,8 @@ class GpuModel:
         gate: str | None = None,
         fails: str | None = None,
         error: str = "torch",
+        roll: str | None = None,
+        called: str = "",
     ) -> None:
         self._size_mib, self._load_s, self._steps = size_mib, load_s, steps
         self._call_peak_mib, self._call_s, self._leak_mib = call_peak_mib, call_s, leak_mib
@@ -65,6 +68,9 @@ class GpuModel:
         self._driver = StandIn.of_environment()
         self._gpus = self._driver.visible(os.environ.get("CUDA_VISIBLE_DEVICES"))
         self._child = subprocess.Popen(["sleep", "infinity"]) if in_child else None
+        if roll is not None:
+            with open(roll, "a") as file:
+                file.write(f"{self._pid()} {called}\n")
         self._allocate(context_mib * len(self._gpus))
         self._weights = self._ramp()
         free(self._allocate(load_peak_mib))
@@ -172,9 +178,17 @@ def make(**options: Any) -> GpuModel:
     return GpuModel(**options)
 
 
+class Member(GpuModel):
+    """One object of many in a process, which goes without it: it gives back what is its own."""
+
+    def close(self) -> None:
+        free(self._weights)
+        super().close()
+
+
 def member(_name: str, **options: Any) -> GpuModel:
     """Of a family."""
-    return GpuModel(**options)
+    return Member(**options)
 
 
 class Unparkable(GpuModel):

@@ -21,12 +21,19 @@ VARIABLE = "STANDIN_DRIVER"
 
 COMPUTE, GRAPHICS, MPS = range(3)
 HIDDEN, SHOWN, WITHOUT_BYTES = range(3)
+TAKEN, REFUSED, LET_GO, GIVEN_BACK = range(4)
+"""What happens to an allocation: it is made, or there is no room for it; its owner lets go of it, or has died;
+its bytes are free."""
 _NO_MEMORY, _NO_SLOT, _NO_PROCESS, _NO_GPU = -1, -2, -3, -4
 _DIVIDED, _WHOLE = 1, 2
 
 GPU_IS_LOST = 15
+VERSION_MISMATCH = 18
 UNKNOWN = 999
 """What NVML's functions may return instead of an answer."""
+
+EVERYTHING = "*"
+"""All functions, for `fail` and `hang`."""
 
 _RESULTS = {
     "open": ctypes.c_void_p,
@@ -38,7 +45,36 @@ _RESULTS = {
     "highest": ctypes.c_uint64,
     "refused": ctypes.c_uint64,
     "calls": ctypes.c_uint64,
+    "happened": ctypes.c_uint64,
 }
+
+
+class Happening(ctypes.Structure):
+    """What has happened to an allocation, and how much of its GPU was in use by then."""
+
+    _fields_ = [
+        ("at_ns", ctypes.c_int64),
+        ("serial", ctypes.c_uint64),
+        ("bytes", ctypes.c_uint64),
+        ("used", ctypes.c_uint64),
+        ("pid", ctypes.c_int32),
+        ("gpu", ctypes.c_int32),
+        ("what", ctypes.c_uint32),
+        ("shown", ctypes.c_uint32),
+    ]
+    at_ns: int
+    serial: int
+    bytes: int
+    used: int
+    pid: int
+    gpu: int
+    what: int
+    shown: int
+
+    def __repr__(self) -> str:
+        word = ("takes", "is refused", "lets go of", "has given back")[self.what]
+        seen = ("hidden ", "", "")[self.shown]
+        return f"{seen}pid {self.pid} {word} {self.bytes / MIB:.0f} MiB of GPU {self.gpu}: {self.used / MIB:.0f} in use"
 
 
 class OutOfMemory(MemoryError):
@@ -175,10 +211,23 @@ class StandIn:
         """How often somebody ran out of memory."""
         return int(self._do("refused", gpu))
 
+    def happened(self) -> list[Happening]:
+        """All that has happened to allocations, in order; of a great many the last 8192."""
+        count, found = int(self._do("happened")), []
+        for number in range(max(0, count - 8192), count):
+            happening = Happening()
+            if self._do("happening", ctypes.c_uint64(number), ctypes.byref(happening)):
+                found.append(happening)
+        return found
+
     def set_release(self, release_s: float | tuple[float, float]) -> None:
         """How long the memory of a dead process shows on; see `StandIn`."""
         least, most = release_s if isinstance(release_s, tuple) else (release_s, release_s)
         self._do("set_release", _ns(least), _ns(most))
+
+    def list_dead(self) -> None:
+        """A process that has ended is listed, with its memory, until that is given back."""
+        self._do("set_lists_dead", 1)
 
     # What goes wrong. Functions are named as NVML's C interface names them.
 
@@ -248,7 +297,7 @@ class StandIn:
         return Allocation(self, serial)
 
     def _break(self, function: str, gpu: int, error: int, hang_s: float | None, times: int) -> None:
-        if not hasattr(self._library, function):
+        if function != EVERYTHING and not hasattr(self._library, function):
             raise ValueError(f"the stand-in has no function {function}")
         hang = ctypes.c_int64(-1) if hang_s is None else _ns(hang_s)
         if self._do("break", function.encode(), gpu, error, hang, times):

@@ -62,7 +62,8 @@ static int fault_for(const char *function, int gpu, struct fault *found) {
     state->calls++;
     for (int i = 0; !is && i < MOST_FAULTS; i++) {
         struct fault *each = &state->faults[i];
-        if (strcmp(each->function, function) != 0 || (each->gpu >= 0 && each->gpu != gpu)) continue;
+        if (strcmp(each->function, function) != 0 && strcmp(each->function, "*") != 0) continue;
+        if (each->function[0] == 0 || (each->gpu >= 0 && each->gpu != gpu)) continue;
         *found = *each;
         is = 1;
         if (each->times > 0 && --each->times == 0) each->function[0] = 0;
@@ -231,7 +232,8 @@ static enum result processes(int gpu, enum kind kind, unsigned *count, process *
     standin_reap(state);
     for (int i = 0; i < MOST_ALLOCATIONS; i++) {
         const struct allocation *each = &state->allocations[i];
-        if (each->serial == 0 || each->until_ns != 0 || each->kind != kind || each->shown == HIDDEN) continue;
+        if (each->serial == 0 || each->kind != kind || each->shown == HIDDEN) continue;
+        if (each->until_ns != 0 && !state->lists_dead) continue;
         int parent = state->gpus[each->gpu].parent;
         if (each->gpu != gpu && parent != gpu) continue;
         unsigned at = 0;

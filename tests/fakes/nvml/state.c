@@ -101,6 +101,19 @@ static int64_t delay_ns(const struct state *state, const struct allocation *of) 
     return state->release_least_ns + (int64_t)((first * 0x9e3779b97f4a7c15ull) >> 33) % span;
 }
 
+/* Keeps in mind what has happened to an allocation. */
+static void note(struct state *state, enum what what, const struct allocation *of, int64_t now) {
+    struct happening *each = &state->happenings[state->happened++ % MOST_HAPPENINGS];
+    each->at_ns = now;
+    each->serial = of->serial;
+    each->bytes = of->bytes;
+    each->pid = of->pid;
+    each->gpu = of->gpu;
+    each->what = what;
+    each->shown = of->shown;
+    each->used = state->gpus[of->gpu].reserved + standin_sum(state, of->gpu);
+}
+
 /* Lets go of what dead processes had, and forgets what is due. Their death counts from when it is first seen. */
 void standin_reap(struct state *state) {
     int64_t now = standin_now_ns();
@@ -111,9 +124,16 @@ void standin_reap(struct state *state) {
         if (each->serial == 0) continue;
         if (each->until_ns == 0 && each->started != 0) {
             if (each->pid != asked) answer = started(asked = each->pid);
-            if (answer != each->started) each->until_ns = now + delay_ns(state, each);
+            if (answer != each->started) {
+                each->until_ns = now + delay_ns(state, each);
+                note(state, LET_GO, each, now);
+            }
         }
-        if (each->until_ns != 0 && each->until_ns <= now) memset(each, 0, sizeof *each);
+        if (each->until_ns != 0 && each->until_ns <= now) {
+            struct allocation was = *each;
+            memset(each, 0, sizeof *each);
+            note(state, GIVEN_BACK, &was, now);
+        }
     }
 }
 
@@ -177,7 +197,9 @@ int64_t standin_allocate(struct state *state, int number, int pid, uint64_t byte
     int64_t result = NO_SLOT;
     uint64_t used = gpu->reserved + standin_sum(state, number);
     if (used + bytes > gpu->total) {
+        struct allocation wanted = {.bytes = bytes, .pid = pid, .gpu = number, .shown = (uint32_t)shown};
         gpu->refused++;
+        note(state, REFUSED, &wanted, standin_now_ns());
         result = NO_MEMORY;
     }
     for (int i = 0; result == NO_SLOT && i < MOST_ALLOCATIONS; i++) {
@@ -191,6 +213,7 @@ int64_t standin_allocate(struct state *state, int number, int pid, uint64_t byte
         slot->gpu = number;
         slot->kind = (uint32_t)kind;
         slot->shown = (uint32_t)shown;
+        note(state, TAKEN, slot, standin_now_ns());
         if (used + bytes > gpu->highest) gpu->highest = used + bytes;
         result = (int64_t)slot->serial;
     }
@@ -207,6 +230,7 @@ uint64_t standin_free(struct state *state, uint64_t serial, int64_t after_ns) {
         if (each->serial != serial || serial == 0 || each->until_ns != 0) continue;
         bytes = each->bytes;
         each->until_ns = standin_now_ns() + after_ns;
+        note(state, LET_GO, each, standin_now_ns());
     }
     standin_reap(state);
     standin_unlock(state);
@@ -236,6 +260,17 @@ uint64_t standin_held(struct state *state, int number, int pid) {
     standin_unlock(state);
     return held;
 }
+
+/* The happening of this number, counted from 0; 0 if it is not kept any more, or has not happened yet. */
+int standin_happening(struct state *state, uint64_t number, struct happening *found) {
+    standin_lock(state);
+    int kept = number < state->happened && state->happened - number <= MOST_HAPPENINGS;
+    if (kept) *found = state->happenings[number % MOST_HAPPENINGS];
+    standin_unlock(state);
+    return kept;
+}
+
+uint64_t standin_happened(struct state *state) { return state->happened; }
 
 /* 0, or -1 if there are too many. */
 int standin_break(struct state *state, const char *function, int gpu, int error, int64_t hang_ns, unsigned times) {
@@ -267,6 +302,12 @@ void standin_set_release(struct state *state, int64_t least_ns, int64_t most_ns)
     standin_lock(state);
     state->release_least_ns = least_ns;
     state->release_most_ns = most_ns;
+    standin_unlock(state);
+}
+
+void standin_set_lists_dead(struct state *state, int lists) {
+    standin_lock(state);
+    state->lists_dead = (uint32_t)lists;
     standin_unlock(state);
 }
 

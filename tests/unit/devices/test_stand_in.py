@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.fakes.nvml import GIB, MIB, OutOfMemory, StandIn
-from tests.fakes.nvml.driver import HIDDEN
+from tests.fakes.nvml.driver import GIVEN_BACK, HIDDEN, LET_GO, REFUSED, TAKEN
 
 ROOT = Path(__file__).parents[3]
 
@@ -41,6 +41,21 @@ def test_memory_runs_out_exactly_when_the_device_is_full(driver: StandIn) -> Non
     assert allocation.free() == 0
     driver.allocate(0, 1).free()
     assert driver.used(1) == 0
+
+
+def test_it_remembers_what_has_happened_to_memory(driver: StandIn) -> None:
+    stranger = driver.stranger(0, 20 * GIB, pid=4_000_001, shown=HIDDEN)
+    with pytest.raises(OutOfMemory):
+        driver.allocate(0, 3 * GIB)
+    stranger.free()
+    told = [(each.what, each.pid, each.bytes, each.used) for each in driver.happened()]
+    assert told == [
+        (TAKEN, 4_000_001, 20 * GIB, 20 * GIB),
+        (REFUSED, os.getpid(), 3 * GIB, 20 * GIB),
+        (LET_GO, 4_000_001, 20 * GIB, 20 * GIB),
+        (GIVEN_BACK, 4_000_001, 20 * GIB, 0),
+    ]
+    assert repr(driver.happened()[1]) == f"pid {os.getpid()} is refused 3072 MiB of GPU 0: 20480 in use"
 
 
 def test_what_the_driver_has_set_aside_is_not_to_be_had(tmp_path: Path) -> None:
