@@ -229,6 +229,9 @@ class Books:
                 entry.booking |= self.way_back(entry)
                 entry.granted = dict(entry.booking)
                 entry.parks, entry.parked_at = False, None
+            case effects.StopWorker(worker=name) | effects.UnloadObject(worker=name):
+                if (entry := self.entries.get(name)) is not None:
+                    entry.parked_at = None  # all of it comes back when it has ended
             case effects.Predict(model=model, dry_run=True):
                 self.dry_runs[model] = True
             case effects.Answer(request=number, outcome=answers.Reserved(reservation=name)):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import agreement, cost, leases, lives, parking, reports, reservations
+from . import agreement, cost, leases, lives, reports, reservations
 from .effects import Resume
 from .events import HostFound, LeaseReport, ObjectReport, WorkerReport
 from .ledger import slots_of
@@ -65,11 +65,15 @@ def adopt(world: World, report: WorkerReport) -> None:
 
 
 def booked(report: WorkerReport) -> dict[str, int]:
-    """What the ledger held for it, or what it has grown to."""
-    is_ready = any(told.state == State.READY for told in report.objects)
-    memo = (is_ready and report.memo.get("service")) or report.memo.get("booking") or {}
-    names = {*memo, *report.measured_bytes}
-    return {name: max(int(memo.get(name, 0)), report.measured_bytes.get(name, 0)) for name in names}
+    """What the ledger held for it, or what it has grown to. What a parked one had of its GPUs was given back,
+    and others may have it by now: what is left there, samples show."""
+    states = {told.state for told in report.objects}
+    memo = (State.READY in states and report.memo.get("service")) or report.memo.get("booking") or {}
+    given_back = report.memo.get("gpus") or () if State.PARKED in states else ()
+    kept = {name: 0 if name in given_back else int(n) for name, n in memo.items()}
+    return {
+        name: max(kept.get(name, 0), report.measured_bytes.get(name, 0)) for name in {**kept, **report.measured_bytes}
+    }
 
 
 def adopt_object(
@@ -105,8 +109,6 @@ def adopt_object(
     model.loads = max(model.loads, loads_before + (0 if loads else 1))
     if loads:
         lives.watch_load(world, instance)
-    elif told.state == State.PARKED:
-        parking.watch(world, instance)
     elif told.state == State.DRAINING:
         world.emit(Resume(worker=worker.id, model=model.key))
     world.touch(model)

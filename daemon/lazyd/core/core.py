@@ -119,7 +119,7 @@ ALARMS: dict[str, Callable[..., None]] = {
     "idle": touch,
     "retry": touch,
     "release": release.overdue,
-    "park": parking.too_long,
+    "park": touch,
     "silent": parking.look_again,
     "reserve": reservations.deadline_passed,
     "reservation": reservations.end,

@@ -2,8 +2,8 @@
 
 An idle model whose runtime can is parked instead of unloaded, if it holds a GPU and there is RAM for
 what it keeps. The RAM is booked first. What is left on the GPU (a context) is measured, not assumed:
-its booking there shrinks to what a sample begun after shows. After `park_timeout_s` it exits. The
-next request has it load again where it was, through the line like every load.
+its booking there shrinks to what a sample begun after shows. After `park_timeout_s` it exits (`rules.py`),
+unless it has been pinned. The next request has it load again where it was, through the line like every load.
 """
 
 from __future__ import annotations
@@ -72,16 +72,14 @@ def parked(world: World, event: ObjectParked) -> None:
         world.enter(instance, State.PARKING, "an earlier order")
     instance.parked_at = world.now
     world.enter(instance, State.PARKED)
-    watch(world, instance)
     for name in (*instance.worker.gpus, RAM):
         samples.ask(world, name)
 
 
-def watch(world: World, instance: Instance) -> None:
-    """It may stay parked for its time."""
+def parked_until(instance: Instance) -> float:
+    """When it has been parked for its time."""
     timeout_s = instance.model.spec.park_timeout_s
-    if timeout_s is not None and instance.parked_at is not None:
-        world.alarms.set(("park", instance.worker.id, instance.model.key), instance.parked_at + timeout_s)
+    return float("inf") if timeout_s is None or instance.parked_at is None else instance.parked_at + timeout_s
 
 
 def park_failed(world: World, event: ParkFailed) -> None:
@@ -89,13 +87,6 @@ def park_failed(world: World, event: ParkFailed) -> None:
     instance = world.instance(event.worker, event.model)
     if instance is not None and instance.state is State.PARKING:
         lives.unload(world, instance, f"it could not be parked: {event.reason}")
-
-
-def too_long(world: World, worker_id: str, key: str) -> None:
-    """It has been parked for its time (an alarm)."""
-    instance = world.instance(worker_id, key)
-    if instance is not None and instance.state is State.PARKED:
-        lives.unload(world, instance, "parked for long enough (park_timeout)")
 
 
 def seen(world: World, device: Device) -> None:
@@ -142,7 +133,7 @@ def unpark(world: World, instance: Instance, placement: Placement) -> None:
     model.refused = None
     world.wanting.pop(model.key, None)
     world.alarms.clear(("park", worker.id, model.key))
-    world.enter(instance, State.LOADING)
+    lives.tell_admission(world, instance, placement.booking)
     lives.watch_load(world, instance)
     world.emit(UnparkObject(worker=worker.id, model=model.key))
 

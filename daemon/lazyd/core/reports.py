@@ -88,10 +88,15 @@ def dry_run_of(model: str) -> str:
 
 
 def unpredictable(world: World, event: Unpredictable) -> None:
-    """The model cannot be loaded at all: a failed load without a worker."""
+    """The model cannot be loaded at all: a failed load without a worker. One that is parked can only come
+    back where it was."""
     world.ledger.release(dry_run_of(event.model), world.now)
     model = world.models.get(event.model)
-    if model is not None and model.prediction is Asked.ASKED:
+    if model is None or model.prediction is not Asked.ASKED:
+        return
+    if parking.is_parked(model):
+        model.prediction = Prediction(ways={})
+    else:
         model.prediction = None
         model.ended = State.FAILED
         world.note(str(State.FAILED), model, event.reason)

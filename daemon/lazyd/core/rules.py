@@ -179,6 +179,18 @@ def retire_if_idle(world: World, model: Model) -> None:
         world.alarms.set_by(("idle", instance.worker.id, model.key), until)
 
 
+def end_parking(world: World, model: Model) -> None:
+    """What has been parked for its time exits, unless it is kept or somebody waits for it."""
+    instance = model.instance
+    if instance is None or instance.state is not State.PARKED or model.kept or model.waiters:
+        return
+    until = parking.parked_until(instance)
+    if until <= world.now:
+        lives.unload(world, instance, "parked for long enough (park_timeout)")
+    elif until < float("inf"):
+        world.alarms.set_by(("park", instance.worker.id, model.key), until)
+
+
 def may_end(world: World, instance: Instance) -> bool:
     """It is idle now, and was not busy a moment ago."""
     until = max(instance.protected_until, instance.ask_again)
@@ -226,5 +238,6 @@ RULES: tuple[Callable[[World, Model], None], ...] = (
     serve,
     want,
     retire_if_idle,
+    end_parking,
     forget_retired,
 )

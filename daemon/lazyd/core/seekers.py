@@ -21,16 +21,19 @@ DRY_RUN_BYTES = 192 << 20
 
 def is_known(world: World, seeker: Seeker) -> bool:
     """Whether it is known what it needs. If not, that is asked."""
-    if not isinstance(seeker, Model) or parking.is_parked(seeker):
-        return True
-    if seeker.prediction is None and (RAM not in world.ledger.devices or samples.are_fresh(world, [RAM])):
-        holder = dry_run_of(seeker.key)
+    return not isinstance(seeker, Model) or parking.is_parked(seeker) or is_predicted(world, seeker)
+
+
+def is_predicted(world: World, model: Model) -> bool:
+    """Whether it is known what a load would need. If not, that is asked."""
+    if model.prediction is None and (RAM not in world.ledger.devices or samples.are_fresh(world, [RAM])):
+        holder = dry_run_of(model.key)
         dry_run = holder not in world.ledger.bookings and world.ledger.fits({RAM: DRY_RUN_BYTES})
         if dry_run:
             world.ledger.book(holder, {RAM: DRY_RUN_BYTES})
-        seeker.prediction = Asked.ASKED
-        world.emit(Predict(model=seeker.key, dry_run=dry_run))
-    return isinstance(seeker.prediction, Prediction)
+        model.prediction = Asked.ASKED
+        world.emit(Predict(model=model.key, dry_run=dry_run))
+    return isinstance(model.prediction, Prediction)
 
 
 def placements(world: World, seeker: Seeker, room: Room) -> list[list[Placement]]:
@@ -47,9 +50,11 @@ def goes_elsewhere(world: World, seeker: Seeker, room: Room) -> bool:
     """A parked model whose way back is barred could be had where it was not: then it is ended, to load there."""
     if not isinstance(seeker, Model) or seeker.instance is None or not parking.is_parked(seeker):
         return False
+    if not is_predicted(world, seeker):  # an earlier manager has loaded it
+        return False
     gpus = set(seeker.instance.worker.gpus)
     others = (p for shape in shapes(world, seeker, room) for p in shape if gpus.isdisjoint(p.booking))
-    if not isinstance(seeker.prediction, Prediction) or not any(world.ledger.fits(p.booking) for p in others):
+    if not any(world.ledger.fits(p.booking) for p in others):
         return False
     lives.unload(world, seeker.instance, "it can be had elsewhere, and not where it was")
     return True

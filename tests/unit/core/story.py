@@ -60,6 +60,7 @@ class Story:
         self.effects: list[effects.Effect] = []
         self.requests = itertools.count(1)
         self.predictions = dict(predictions or {})
+        self.unpredictable: set[str] = set()
         self.devices = {"ram": int(ram_gib * GIB)}
         self.devices |= {f"gpu{i}": int(gib * GIB) for i, gib in enumerate(gpus_gib)}
         self.strangers: dict[str, int] = {}
@@ -90,7 +91,9 @@ class Story:
                 found = found + self.sample(effect.device)
         return found
 
-    def prediction(self, model: str) -> events.Predicted:
+    def prediction(self, model: str) -> events.Predicted | events.Unpredictable:
+        if model in self.unpredictable:
+            return events.Unpredictable(model=model, reason="no such file")
         gib = self.sizes.get(model, 1)
         ordinary = events.Predicted(model=model, ways=ways(gib, gib if len(self.devices) > 1 else None))
         return self.predictions.get(model, ordinary)

@@ -1,10 +1,12 @@
 """Parking: device memory is given back, the process stays."""
 
+from collections.abc import Sequence
+
 import pytest
 
 from lazyd.core import effects, events
 from lazyd.core.lifecycle import State
-from lazyd.core.spec import GIB, MIB, Settings
+from lazyd.core.spec import GIB, MIB, ModelSpec, Settings
 
 from .story import Story, spec
 
@@ -130,6 +132,26 @@ def test_a_parked_model_exits_after_its_time() -> None:
     assert story.state("a") is State.UNLOADING
 
 
+def test_a_parked_model_that_is_pinned_stays_until_it_is_pinned_no_more() -> None:
+    story = parked(park_timeout_s=60)
+    story.pin("a")
+    story.wait(120)
+    assert story.state("a") is State.PARKED
+    story.pin("a", pinned=False)
+    assert story.state("a") is State.UNLOADING
+
+
+def test_a_parked_model_that_somebody_waits_for_stays() -> None:
+    story = parked(park_timeout_s=60)
+    story.wait(2)
+    story.silent = {"gpu0"}
+    story.get("a", timeout=120)
+    story.wait(100)
+    assert story.state("a") is State.PARKED
+    story.wait(30)
+    assert story.state("a") is State.UNLOADING
+
+
 def test_parking_that_fails_ends_the_model() -> None:
     story = idle()
     story.answer_drain("a")
@@ -166,22 +188,58 @@ def test_a_worker_that_dies_while_parked_leaves_its_model_cold(state: State) -> 
     assert story.free("gpu0") == 10
 
 
-def test_a_parked_model_is_adopted_as_it_is() -> None:
-    first = parked()
+def adopted(first: Story, model: ModelSpec, gpus_gib: Sequence[float] = (10,)) -> Story:
+    """The same machine with a new manager, which is told of a parked model."""
     start = next(e for e in first.effects if isinstance(e, effects.StartWorker))
     report = events.WorkerReport(
-        worker=start.worker,
+        worker="adopted",
         pid=7,
         started=first.now,
         endpoint="/run/x",
         memo=start.memo,
         objects=(events.ObjectReport(model="a", state="parked", since=first.now),),
     )
-    story = Story(spec("a", device=("gpu0",)), gpus_gib=(10,), settings=NO_MARGIN, host=False)
+    story = Story(model, gpus_gib=gpus_gib, settings=NO_MARGIN, host=False)
     story.now = first.now
-    story.holds[start.worker, "gpu0"] = 300 * MIB
+    story.holds["adopted", "gpu0"] = 300 * MIB
     story.tell(events.HostFound(workers=(report,)))
+    return story
+
+
+def test_a_parked_model_is_adopted_as_it_is() -> None:
+    story = adopted(parked(), spec("a", device=("gpu0",)))
     assert story.state("a") is State.PARKED
     story.wait(1)
     story.sample("gpu0")
-    assert story.core.world.ledger.held(start.worker)["gpu0"] == 300 * MIB
+    assert story.core.world.ledger.held(story.worker("a"))["gpu0"] == 300 * MIB
+
+
+def test_an_adopted_parked_model_comes_back_only_where_there_is_room() -> None:
+    story = adopted(parked(), spec("a", device=("gpu0",)))
+    story.strangers["gpu0"] = 7 * GIB
+    story.get("a", timeout=60)
+    assert story.count(effects.UnparkObject) == 0
+    story.strangers["gpu0"] = 0
+    story.sample("gpu0")
+    assert story.count(effects.UnparkObject) == 1
+
+
+def test_an_adopted_parked_model_whose_gpu_is_taken_loads_elsewhere() -> None:
+    story = adopted(parked(), spec("a", device=("gpu",)), gpus_gib=(10, 8))
+    story.strangers["gpu0"] = 9 * GIB
+    for _ in range(2):
+        story.sample("gpu0")
+    story.get("a", timeout=60)
+    assert (story.state("a"), story.devices_of("a")[0]) == (State.LOADING, "gpu1")
+
+
+def test_a_parked_model_whose_file_is_gone_comes_back_where_it_was() -> None:
+    story = adopted(parked(), spec("a", device=("gpu0",)))
+    story.unpredictable = {"a"}
+    story.strangers["gpu0"] = 7 * GIB
+    request = story.get("a", timeout=60)
+    assert story.state("a") is State.PARKED
+    assert request not in story.answers
+    story.strangers["gpu0"] = 0
+    story.sample("gpu0")
+    assert story.count(effects.UnparkObject) == 1
