@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from lazyd.core.pace import REST_S
 from tests.fakes.nvml import GIB, StandIn
 
 from .conftest import LIMIT_S, Daemon
@@ -36,23 +37,30 @@ Start = Callable[..., "subprocess.Popen[str]"]
 
 
 @pytest.fixture
-def driver(daemon: Daemon) -> StandIn:
-    """A daemon runs on two GPUs of 22 GiB, and has a byte of each: so they are looked at every second."""
+def idle(daemon: Daemon) -> StandIn:
+    """A daemon runs on two GPUs of 22 GiB, of which it holds nothing: so they are looked at rarely."""
     driver = StandIn(daemon.root / "driver", gpus=[22 * GIB, 22 * GIB], release_s=0)
     daemon.configure("@echo")
-    client = daemon.start(env=driver.environment())
+    daemon.start(env=driver.environment())
     daemon.until(lambda: {"gpu0", "gpu1"} <= devices(daemon).keys())
-    for gpu in ("gpu0", "gpu1"):
-        client.call("Reserve", device=gpu, bytes=OURS, command="this test")
     return driver
 
 
 @pytest.fixture
-def start(daemon: Daemon, driver: StandIn) -> Iterator[Start]:
+def driver(daemon: Daemon, idle: StandIn) -> Iterator[StandIn]:
+    """The test has a byte of each of them: so they are looked at every second."""
+    with daemon.client() as client:
+        for gpu in ("gpu0", "gpu1"):
+            client.call("Reserve", device=gpu, bytes=OURS, command="this test")
+        yield idle
+
+
+@pytest.fixture
+def start(daemon: Daemon, idle: StandIn) -> Iterator[Start]:
     started: list[subprocess.Popen[str]] = []
 
     def start(*words: str) -> subprocess.Popen[str]:
-        variables = {**os.environ, **driver.environment(), "LAZYD_SOCKET": daemon.socket, "PYTHONPATH": str(ROOT)}
+        variables = {**os.environ, **idle.environment(), "LAZYD_SOCKET": daemon.socket, "PYTHONPATH": str(ROOT)}
         streams = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         started.append(subprocess.Popen([str(LAZYCTL), *words], text=True, env=variables, **streams))
         return started[-1]
@@ -98,6 +106,13 @@ def test_what_a_program_uses_beyond_its_reservation_is_foreign(daemon: Daemon, d
     daemon.until(lambda: devices(daemon)["gpu0"]["foreignBytes"] == 2 * GIB)
     assert devices(daemon)["gpu0"]["bookedBytes"] == 8 * GIB + OURS
     assert driver.used(0) == 10 * GIB
+
+
+def test_a_gpu_is_watched_from_when_something_of_it_is_reserved(daemon: Daemon, idle: StandIn) -> None:
+    with daemon.client() as mine:
+        mine.call("Reserve", device="gpu1", bytes=GIB)
+        idle.stranger(1, 3 * GIB)
+        daemon.until(lambda: devices(daemon)["gpu1"]["foreignBytes"] == 3 * GIB, REST_S / 2)
 
 
 def test_a_reservation_waits_for_a_stranger_to_leave(daemon: Daemon, driver: StandIn, start: Start) -> None:

@@ -39,6 +39,11 @@ def table(
 
         return carry_out
 
+    def keep(effect: effects.KeepReservations) -> None:
+        """What is reserved has changed: how soon devices are to be sampled depends on it."""
+        keeping.keep(effect)
+        measuring.stir()
+
     return {
         effects.Answer: requests.answer,
         effects.Progress: requests.progress,
@@ -56,6 +61,6 @@ def table(
         effects.Drain: over_channel(Channel.drain),
         effects.Resume: over_channel(Channel.resume),
         effects.SavePins: lambda effect: pins.keep(effect.pins),
-        effects.KeepReservations: keeping.keep,
+        effects.KeepReservations: keep,
         effects.Note: journal.note,
     }
