@@ -28,7 +28,7 @@ from .sampler import RamSampler, Sampler, Surroundings
 ABSENT_S = 60.0
 FIND_S = 15.0
 MISSING_S = 5.0
-"""How often GPUs are looked for where there are none, where all work, and while one does not."""
+"""How often GPUs are looked for where there are none, where all work, and while one or the driver does not."""
 SOON_S = 0.05
 """What happens to workers changes how soon samples are wanted; it is looked at no more often than this."""
 LISTEN_AGAIN_S = 60.0
@@ -44,7 +44,8 @@ class Measuring:
         self._ram = ram
         self._gpus = gpus
         self._first = first
-        self._around = msgspec.structs.replace(around, on_stranger=self._stranger)
+        self._around = msgspec.structs.replace(around, on_stranger=self._stranger, note=self._say_of_device)
+        self._note = around.note
         self._samplers: dict[str, Sampler] = {}
         self.named: list[str] | None = None
         """The GPUs that the driver has named, also those that do not answer; None: it has not said yet."""
@@ -99,12 +100,16 @@ class Measuring:
                 self._add(name, Sampler(name, self._gpus, self._around))
 
     def _find_s(self) -> float:
-        if len(self._samplers) == 1:
-            return ABSENT_S
-        return FIND_S if all(sampler.works for sampler in self._samplers.values()) else MISSING_S
+        if self._finder.is_silent or not all(sampler.works for sampler in self._samplers.values()):
+            return MISSING_S
+        return FIND_S if len(self._samplers) > 1 else ABSENT_S
 
     def _say_of_driver(self, kind: str, reason: str) -> None:
-        self._around.note(kind, DRIVER, reason)
+        self._note(kind, DRIVER, reason)
+
+    def _say_of_device(self, kind: str, device: str, reason: str) -> None:
+        self._note(kind, device, reason)
+        self._finder.sooner()  # one that does not answer may have been taken out
 
     # Hearing of pressure, in a thread.
 

@@ -93,7 +93,7 @@ class Parts:
         configuration.on_change = self._put_in_force
         self.pins = pins = PinKeeper(given.state, given.pins)
         requests = Requests(driver)
-        self.workers = workers = Workers(self._hear, configuration.spec_of, background.once)
+        self.workers = workers = Workers(self._hear, configuration.spec_of, background.once, lambda: core.world.workers)
         self.learning = learning = Learning(
             places.learned_file(given.state), background, lambda reason: journal.add("learned needs", reason=reason)
         )

@@ -133,7 +133,7 @@ class Sampler:
             self._around.tell(DeviceLost(name=self._name, reason=str(answer)))
 
     def _tell(self, answer: Look) -> None:
-        holdings = by_holder(answer.sample.processes, {**self._around.workers.pids, **answer.trees})
+        holdings = by_holder(answer.sample.processes, {**self._around.workers.processes(), **answer.trees})
         if holdings.strangers - self._strangers:
             self._around.on_stranger()
         self._strangers = holdings.strangers

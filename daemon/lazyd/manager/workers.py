@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import logging
 import os
-from collections.abc import Callable, Collection, Coroutine
+from collections.abc import Callable, Collection, Container, Coroutine
 from typing import Any
 
 from lazyd.core.effects import StartWorker, StopWorker
@@ -28,22 +28,27 @@ log = logging.getLogger("lazyd.workers")
 
 
 class Workers:
-    """`tell` gets the events of all workers; `spec_of` finds the spec of a key; `run` runs a short task."""
+    """`tell` gets the events of all workers; `spec_of` finds the spec of a key; `run` runs a short task. `counted`
+    are the workers that the core counts with: also those that have ended and whose bytes have yet to come back."""
 
     def __init__(
         self,
         tell: Callable[[Event], None],
         spec_of: Callable[[str], ModelSpec | None],
         run: Callable[[str, Coroutine[Any, Any, None]], None],
+        counted: Callable[[], Container[str]] = tuple,
     ) -> None:
         self._tell = tell
         self._spec_of = spec_of
         self._run = run
+        self._counted = counted
         self.gpus = Gpus()
         self._link: HostLink | None = None
         self.channels: dict[str, Channel] = {}
         self.pids: dict[str, list[int]] = {}
-        """All processes of each worker, as last measured."""
+        """All processes of each worker that lives, as last measured."""
+        self._ended: dict[str, list[int]] = {}
+        """Those of workers that have ended, as long as they are counted with."""
         self.measured: dict[str, dict[str, int]] = {}
         """Bytes of RAM that are each worker's own, by device: anonymous and shared memory."""
         self.file_bytes: dict[str, int] = {}
@@ -106,6 +111,12 @@ class Workers:
             self._not_started(effect.worker, "its start was cancelled")
         elif self._link is not None:
             self._link.send({"do": "stop", "worker": effect.worker, "grace_s": effect.grace_s})
+
+    def processes(self) -> dict[str, list[int]]:
+        """All processes of each worker. Drivers may show one for a while after its end, so those of a worker that
+        has ended are told too, as long as it is counted with."""
+        self._drop_ended()
+        return {**self._ended, **self.pids}
 
     async def measure(self, within_s: float, only: Collection[str] | None = None) -> None:
         """Has the host measure every worker, or these alone, and waits for the figures, but not for long."""
@@ -189,7 +200,13 @@ class Workers:
         self.channels[channel.worker] = channel
         self.none_left.clear()
 
+    def _drop_ended(self) -> None:
+        counted = self._counted()
+        self._ended = {worker: pids for worker, pids in self._ended.items() if worker in counted}
+
     def _forget(self, worker: str) -> None:
+        self._drop_ended()
+        self._ended[worker] = self.pids.get(worker, [])  # the core has yet to hear of its end
         for known in (self.pids, self.measured, self.file_bytes):
             known.pop(worker, None)
         self._looked_at(worker)

@@ -27,7 +27,14 @@ class Manager:
         self.keeping = Keeping()
         self.background = Background()
         self.spec = ModelSpec(name="m", runtime="python", env={"A": "1"})
-        self.workers = Workers(self.told.append, lambda key: self.spec if key == "m" else None, self.background.once)
+        self.counted: set[str] = set()
+        """The workers that the core counts with."""
+        self.workers = Workers(
+            self.told.append,
+            lambda key: self.spec if key == "m" else None,
+            self.background.once,
+            lambda: self.counted,
+        )
         self.host = HostKeeper(
             runtime,
             "/control.sock",

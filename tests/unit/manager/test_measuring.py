@@ -44,6 +44,9 @@ class Workers:
     measured: dict[str, dict[str, int]] = field(default_factory=dict)
     rounds: list[float] = field(default_factory=list)
 
+    def processes(self) -> dict[str, list[int]]:
+        return self.pids
+
     async def measure(self, _within_s: float) -> None:
         self.rounds.append(time.monotonic())
 

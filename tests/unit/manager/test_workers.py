@@ -17,6 +17,7 @@ from lazyd.core.events import (
     WorkerStarted,
 )
 from lazyd.core.spec import ModelSpec
+from lazyd.manager.holders import by_holder
 from lazyd.manager.placing import Gpus
 
 from .fake_host import FakeHost
@@ -236,3 +237,37 @@ async def test_the_process_of_a_worker_is_known_before_it_is_measured(manager: M
     await until(lambda: manager.of(WorkerStarted))
     assert manager.workers.pids == {"found": [1], "w": [77]}
     assert manager.workers.measured == {"found": {"ram": 9}}
+
+
+async def test_the_processes_of_a_worker_that_has_ended_are_its_own_as_long_as_it_is_counted_with(
+    manager: Manager, host: FakeHost
+) -> None:
+    await manager.start()
+    manager.counted = {"w", "v", "u"}
+    for worker, pids in (("w", [3, 4]), ("v", [5]), ("u", [6])):
+        manager.start_worker(worker)
+        host.say({"is": "measured", "worker": worker, "bytes": {"ram": 5}, "files": 7, "pids": pids})
+    host.say({"is": "exited", "worker": "w"})
+    await until(lambda: manager.of(WorkerExited))
+    assert manager.workers.pids == {"v": [5], "u": [6]}
+    assert manager.workers.processes() == {"w": [3, 4], "v": [5], "u": [6]}
+    manager.counted = {"v", "u"}
+    assert manager.workers.processes() == {"v": [5], "u": [6]}
+    manager.workers.disconnect()  # the host is lost, and the workers with it
+    assert manager.workers.processes() == {"v": [5], "u": [6]}
+    manager.counted = set()
+    assert manager.workers.processes() == {}
+
+
+async def test_a_process_that_has_the_id_of_one_that_has_ended_is_that_of_the_living_worker(
+    manager: Manager, host: FakeHost
+) -> None:
+    await manager.start()
+    manager.counted = {"w", "v"}
+    manager.start_worker("w")
+    host.say({"is": "started", "worker": "w", "pid": 3})
+    host.say({"is": "exited", "worker": "w"})
+    manager.start_worker("v")
+    host.say({"is": "started", "worker": "v", "pid": 3})
+    await until(lambda: len(manager.of(WorkerStarted)) == 2)
+    assert by_holder({3: 10}, manager.workers.processes()).held_bytes == {"v": 10}
