@@ -11,10 +11,9 @@ from typing import Any
 
 import pytest
 
-from lazyd.core.pace import REST_S
 from tests.fakes.nvml import GIB, StandIn
 
-from .conftest import LIMIT_S, Daemon, Refused
+from .conftest import LIMIT_S, Daemon
 
 ROOT = Path(__file__).parents[2]
 LAZYCTL = Path(sys.executable).with_name("lazyctl")
@@ -77,16 +76,6 @@ def devices(daemon: Daemon) -> dict[str, dict[str, Any]]:
         return {device["name"]: device for device in client.call("Status")["devices"]}
 
 
-def is_refused(daemon: Daemon, device: str, size: int) -> bool:
-    """Whether so much cannot be reserved now."""
-    with daemon.client() as client:
-        try:
-            client.call("Reserve", device=device, bytes=size, wait=False)
-        except Refused as refused:
-            return refused.name == "io.lazyd.NoRoom"
-    return False
-
-
 def use(command: subprocess.Popen[str], gib: int) -> str:
     """Has the program allocate; what it says."""
     assert command.stdin is not None
@@ -116,15 +105,6 @@ def test_what_a_program_uses_beyond_its_reservation_is_foreign(daemon: Daemon, d
     daemon.until(lambda: devices(daemon)["gpu0"]["foreignBytes"] == 2 * GIB)
     assert devices(daemon)["gpu0"]["bookedBytes"] == 8 * GIB + OURS
     assert driver.used(0) == 10 * GIB
-
-
-def test_a_gpu_is_watched_from_when_something_of_it_is_reserved(daemon: Daemon, idle: StandIn) -> None:
-    idle.stranger(1, 10 * GIB)
-    daemon.until(lambda: is_refused(daemon, "gpu1", 16 * GIB))  # by a sample that was taken for it
-    with daemon.client() as mine:
-        mine.call("Reserve", device="gpu1", bytes=GIB)  # for which the same sample will do
-        idle.stranger(1, 3 * GIB)
-        daemon.until(lambda: devices(daemon)["gpu1"]["foreignBytes"] == 13 * GIB, REST_S / 2)
 
 
 def test_a_reservation_waits_for_a_stranger_to_leave(daemon: Daemon, driver: StandIn, start: Start) -> None:

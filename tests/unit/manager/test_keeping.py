@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from collections.abc import Callable
+from typing import Any, cast
 
 import msgspec
 import pytest
 
 from lazyd.core.effects import KeepReservations
 from lazyd.core.events import HostFound, HostLost, ReservationReport
+from lazyd.manager.effects import table
+from lazyd.manager.journal import Journal
+from lazyd.manager.keeping import Keeping
+from lazyd.manager.measuring import Measuring
 from lazyd.manager.messages import DryRun
 
 from .fake_host import FakeHost
@@ -29,6 +34,24 @@ async def test_reservations_are_kept_by_the_host_for_the_next_manager(
     await successor.start()
     assert successor.of(HostFound)[0].reservations == (HELD,)
     await successor.background.stop()
+
+
+class Told:
+    """Stands for any part of the manager, and remembers what it was told."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        return lambda *_: self.names.append(name)
+
+
+def test_devices_are_sampled_otherwise_from_when_something_is_reserved() -> None:
+    keeping, measuring = Told(), Told()
+    others: list[Any] = [Told() for _ in range(4)]
+    carry_out = table(*others, cast(Keeping, keeping), cast(Measuring, measuring), cast(Journal, Told()))
+    carry_out[KeepReservations](KeepReservations(reservations=(HELD,)))
+    assert (keeping.names, measuring.names) == (["keep"], ["stir"])
 
 
 @pytest.mark.parametrize("kept", [None, {}, {"reservations": [{"id": 1}]}, ["?"]])
