@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 import pytest
@@ -12,9 +12,6 @@ import pytest
 from lazyd.core.effects import KeepReservations
 from lazyd.core.events import HostFound, HostLost, ReservationReport
 from lazyd.manager.effects import table
-from lazyd.manager.journal import Journal
-from lazyd.manager.keeping import Keeping
-from lazyd.manager.measuring import Measuring
 from lazyd.manager.messages import DryRun
 
 from .fake_host import FakeHost
@@ -47,9 +44,9 @@ class Told:
 
 
 def test_devices_are_sampled_otherwise_from_when_something_is_reserved() -> None:
-    keeping, measuring = Told(), Told()
-    others: list[Any] = [Told() for _ in range(4)]
-    carry_out = table(*others, cast(Keeping, keeping), cast(Measuring, measuring), cast(Journal, Told()))
+    parts: list[Any] = [Told() for _ in range(7)]
+    keeping, measuring = parts[4:6]
+    carry_out = table(*parts)
     carry_out[KeepReservations](KeepReservations(reservations=(HELD,)))
     assert (keeping.names, measuring.names) == (["keep"], ["stir"])
 
