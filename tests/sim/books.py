@@ -283,10 +283,16 @@ class Books:
         entry = self._entry(report.memo, report.started)
         entry.is_new = False
         states = {thing.state for thing in report.objects}
-        if states & {"ready", "draining", "parked"}:
+        if states - {"loading"}:
             service = entry.service or entry.booking
-            entry.serves = "parked" not in states
-            entry.booking = {d: min(n, service.get(d, n)) if entry.serves else 0 for d, n in entry.booking.items()}
+            entry.serves = not states & {"parking", "parked"}
+            entry.booking = {d: min(n, service.get(d, n)) for d, n in entry.booking.items()}
+        if "parking" in states:
+            entry.parks = True
+            entry.booking[RAM] = entry.booking.get(RAM, 0) + self.moved(entry)
+            entry.granted[RAM] = entry.booking[RAM]
+        if "parked" in states:
+            entry.booking = dict.fromkeys(entry.booking, 0)
         entry.measured = dict(report.measured_bytes)
         for device, n in entry.measured.items():
             entry.booking[device] = max(n, entry.booking.get(device, 0))

@@ -383,14 +383,14 @@ class Told:
             return ToldObject(Stage.LOADING, told.since, self._world.clock.now)
         load_s = told.load_s or 0.0
         used = told.last_used if told.last_used is not None else told.since
-        stage = Stage.PARKED if told.state == "parked" else Stage.READY
+        stage = {"parking": Stage.PARKING, "parked": Stage.PARKED}.get(told.state, Stage.READY)
         return ToldObject(stage, told.since - load_s, told.since, told.since, load_s, used, parked_at=told.since)
 
 
 STILL_SO: dict[Stage, tuple[str, ...]] = {
-    Stage.LOADING: ("loading", "parked"),  # it is to come back, and the order was lost
+    Stage.LOADING: ("loading", "parking", "parked"),  # it is to come back, and the order was lost
     Stage.READY: ("loading", "ready", "draining"),
-    Stage.PARKING: ("ready", "draining", "parked"),
+    Stage.PARKING: ("ready", "draining", "parking", "parked"),
     Stage.PARKED: ("parked",),
     Stage.UNLOADING: ("loading",),
 }

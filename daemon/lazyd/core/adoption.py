@@ -13,7 +13,7 @@ from typing import Any
 from . import agreement, cost, leases, lives, reports, reservations
 from .effects import Resume
 from .events import HostFound, LeaseReport, ObjectReport, WorkerReport
-from .ledger import slots_of
+from .ledger import RAM, slots_of
 from .lifecycle import SERVES, State
 from .records import UNPRESENTED_LEASE_S, Instance, Lease, LeaseStage, Model, Worker
 from .spec import ModelSpec
@@ -65,12 +65,16 @@ def adopt(world: World, report: WorkerReport) -> None:
 
 
 def booked(report: WorkerReport) -> dict[str, int]:
-    """What the ledger held for it, or what it has grown to. What a parked one had of its GPUs was given back,
-    and others may have it by now: what is left there, samples show."""
+    """What the ledger held for it, or what it has grown to. One that parks has RAM for what it moves. What a
+    parked one had of its GPUs was given back, and others may have it by now: what is left there, samples show."""
     states = {told.state for told in report.objects}
-    memo = (State.READY in states and report.memo.get("service")) or report.memo.get("booking") or {}
-    given_back = report.memo.get("gpus") or () if State.PARKED in states else ()
-    kept = {name: 0 if name in given_back else int(n) for name, n in memo.items()}
+    memo = (states - {State.LOADING} and report.memo.get("service")) or report.memo.get("booking") or {}
+    kept = {name: int(n) for name, n in memo.items()}
+    gpus = report.memo.get("gpus") or ()
+    if State.PARKING in states:
+        kept[RAM] = kept.get(RAM, 0) + sum(kept.get(gpu, 0) for gpu in gpus)
+    elif State.PARKED in states:
+        kept |= dict.fromkeys(gpus, 0)
     return {
         name: max(kept.get(name, 0), report.measured_bytes.get(name, 0)) for name in {**kept, **report.measured_bytes}
     }
@@ -79,7 +83,7 @@ def booked(report: WorkerReport) -> dict[str, int]:
 def adopt_object(
     world: World, worker: Worker, told: ObjectReport, spec: ModelSpec | None, memo: dict[str, Any]
 ) -> None:
-    """An object goes on where it is: loading, ready or parked. A drain of the last manager is undone."""
+    """An object goes on where it is: loading, ready, parking or parked. A drain of the last manager is undone."""
     model = world.find(told.model) if spec is not None else None
     if model is None or model.key != told.model:
         model = leftover(told.model, worker)
@@ -87,7 +91,7 @@ def adopt_object(
     instance = Instance(
         model=model,
         worker=worker,
-        state=State(told.state) if told.state in (State.LOADING, State.PARKED) else State.READY,
+        state=State(told.state) if told.state in AS_TOLD else State.READY,
         parked_at=told.since if told.state == State.PARKED else None,
         since=told.since,
         load_started=told.since if loads else told.since - (told.load_s or 0.0),
@@ -112,6 +116,9 @@ def adopt_object(
     elif told.state == State.DRAINING:
         world.emit(Resume(worker=worker.id, model=model.key))
     world.touch(model)
+
+
+AS_TOLD = frozenset({State.LOADING, State.PARKING, State.PARKED})
 
 
 def leftover(key: str, worker: Worker) -> Model:

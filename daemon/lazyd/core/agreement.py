@@ -39,7 +39,7 @@ def agree_on_object(world: World, instance: Instance, told: str | None) -> None:
     elif instance.state in LOADS:
         if told is None:
             world.emit(LoadObject(worker=worker, model=key))
-        elif told == State.PARKED:
+        elif told in (State.PARKING, State.PARKED):
             world.emit(UnparkObject(worker=worker, model=key))
         elif told != State.LOADING:
             lives.ready(world, instance)
@@ -48,7 +48,7 @@ def agree_on_object(world: World, instance: Instance, told: str | None) -> None:
     elif instance.state is State.PARKING:
         if told == State.PARKED:
             parking.parked(world, ObjectParked(worker=worker, model=key))
-        else:
+        elif told != State.PARKING:
             world.emit(ParkObject(worker=worker, model=key))
     elif instance.state is not State.PARKED:
         world.emit(Resume(worker=worker, model=key))

@@ -191,7 +191,7 @@ class ObjectReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     model: str
     state: str
-    """``loading``, ``ready``, ``draining`` or ``parked`` (from when it begins to park)."""
+    """``loading``, ``ready``, ``draining``, ``parking`` or ``parked``."""
     since: float
     """When it entered that state."""
     load_s: float | None = None

@@ -38,7 +38,7 @@ def missed(known: WorkerReport, now: WorkerReport) -> Iterator[Event]:
             continue
         elif new.state == "ready":
             yield ObjectReady(worker=worker, model=old.model, parks=new.parks)
-        elif new.state == "parked":
+        elif new.state in ("parking", "parked"):  # in either state it serves no more
             yield ObjectParked(worker=worker, model=old.model)
     leases = {lease.lease: lease for lease in now.leases}
     for lease in known.leases:

@@ -65,9 +65,7 @@ class Object:
 
     @property
     def shown(self) -> str:
-        """The state as a report tells it. What parks serves no more, and a new manager finds it parked."""
-        if self.state == "parking":
-            return "parked"
+        """The state as a report tells it."""
         return "draining" if self.state == "ready" and self.drain else self.state
 
 

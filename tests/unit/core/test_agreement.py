@@ -1,5 +1,7 @@
 """The host is found again by the manager that lost it: what was decided is ordered again."""
 
+import pytest
+
 from lazyd.core import answers, effects, events
 from lazyd.core.lifecycle import State
 
@@ -30,6 +32,21 @@ def test_a_stop_that_was_lost_is_ordered_again() -> None:
     assert request not in story.answers
     story.tell(events.WorkerExited(worker=worker, status=0))
     assert story.answers[request] == answers.Unloaded(unloaded=("gemma",))
+
+
+@pytest.mark.parametrize(("told", "orders"), [("draining", 1), ("parking", 0), ("parked", 0)])
+def test_an_order_to_park_is_given_again_unless_it_is_obeyed(told: str, orders: int) -> None:
+    model = spec("gemma", device=("gpu0",), idle_timeout_s=5)
+    story = Story(model, gpus_gib=(10,))
+    request = story.get("gemma")
+    story.tell(events.ObjectReady(worker=story.worker("gemma"), model="gemma", parks=True))
+    story.end_call(story.call(request))
+    story.close(request)
+    story.wait(6)
+    story.answer_drain("gemma")
+    found_again(story, story.worker("gemma"), ("gemma", told))
+    assert story.count(effects.ParkObject) == orders
+    assert story.state("gemma") is (State.PARKED if told == "parked" else State.PARKING)
 
 
 def test_a_drain_that_was_lost_is_ordered_again() -> None:

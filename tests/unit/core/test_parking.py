@@ -188,7 +188,7 @@ def test_a_worker_that_dies_while_parked_leaves_its_model_cold(state: State) -> 
     assert story.free("gpu0") == 10
 
 
-def adopted(first: Story, model: ModelSpec, gpus_gib: Sequence[float] = (10,)) -> Story:
+def adopted(first: Story, model: ModelSpec, state: str = "parked", gpus_gib: Sequence[float] = (10,)) -> Story:
     """The same machine with a new manager, which is told of a parked model."""
     start = next(e for e in first.effects if isinstance(e, effects.StartWorker))
     report = events.WorkerReport(
@@ -197,7 +197,7 @@ def adopted(first: Story, model: ModelSpec, gpus_gib: Sequence[float] = (10,)) -
         started=first.now,
         endpoint="/run/x",
         memo=start.memo,
-        objects=(events.ObjectReport(model="a", state="parked", since=first.now),),
+        objects=(events.ObjectReport(model="a", state=state, since=first.now, parks=True),),
     )
     story = Story(model, gpus_gib=gpus_gib, settings=NO_MARGIN, host=False)
     story.now = first.now
@@ -212,6 +212,18 @@ def test_a_parked_model_is_adopted_as_it_is() -> None:
     story.wait(1)
     story.sample("gpu0")
     assert story.core.world.ledger.held(story.worker("a"))["gpu0"] == 300 * MIB
+
+
+def test_a_model_that_is_parking_is_adopted_with_ram_for_what_it_moves() -> None:
+    first = idle()
+    first.answer_drain("a")
+    story = adopted(first, spec("a", device=("gpu0",)), state="parking")
+    assert story.state("a") is State.PARKING
+    story.tell(events.WorkerMeasured(worker="adopted", bytes_by_device={"ram": GIB}))
+    assert story.core.world.ledger.held("adopted") == {"gpu0": 6 * GIB, "ram": int(6.6 * GIB)}
+    story.tell(events.ObjectParked(worker="adopted", model="a"))
+    story.tell(events.WorkerMeasured(worker="adopted", bytes_by_device={"ram": GIB}))
+    assert story.core.world.ledger.held("adopted") == {"gpu0": 300 * MIB, "ram": GIB}
 
 
 def test_an_adopted_parked_model_comes_back_only_where_there_is_room() -> None:

@@ -304,8 +304,9 @@ def test_parking_a_drained_model_is_immediate_and_it_admits_nothing(desk: Desk) 
     lease = desk.lease("a", called=True)
     desk.drain()
     assert desk.rules.parking(MODEL, desk.now) == [Emptied(MODEL)]
-    assert desk.rules.report()["objects"][0]["state"] == "parked"
+    assert desk.rules.report()["objects"][0]["state"] == "parking"
     desk.rules.parked(MODEL, desk.now)
+    assert desk.rules.report()["objects"][0]["state"] == "parked"
     assert not desk.call(lease)
     desk.lease("b", connected=False)
     assert desk.rules.leases == {}
