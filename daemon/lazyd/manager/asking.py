@@ -18,6 +18,8 @@ NO_ANSWER_S = 5.0
 """So long without an answer is worth saying."""
 RETRY_S = 0.5
 """How soon, at least, it is asked again after a failure."""
+SILENT = "silent"
+"""The kind of note that tells of no answer."""
 
 T = TypeVar("T")
 
@@ -168,7 +170,7 @@ class Repeated(Generic[T]):
     def _say_silent(self, reason: str) -> None:
         if self._silent_since is None:
             self._silent_since = self._asked
-            self._note("silent", reason)
+            self._note(SILENT, reason)
 
     def _cancel_timer(self) -> None:
         if self._timer is not None:

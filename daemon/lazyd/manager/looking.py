@@ -14,7 +14,7 @@ from lazyd.core import view
 from lazyd.core.core import Core
 from lazyd.core.needs import Forecast
 from lazyd.core.records import Prediction
-from lazyd.core.shown import Model
+from lazyd.core.shown import Device, Model
 from lazyd.core.spec import ModelSpec
 from lazyd.core.why import why
 from lazyd.errors import InvalidParameter, ModelNotFound
@@ -26,6 +26,7 @@ from .configuration import Configuration
 from .fitting import Fit
 from .journal import Journal
 from .logs import LogReader
+from .measuring import Measuring
 from .phase import Phase
 from .prediction import describe, reason_of
 
@@ -48,6 +49,7 @@ class Looking:
         fit: Fit,
         ways: Ways,
         journal: Journal,
+        measuring: Measuring,
         runtime: str,
         version: str,
         *,
@@ -61,6 +63,7 @@ class Looking:
         self._fit = fit
         self._ways = ways
         self._journal = journal
+        self._measuring = measuring
         self._runtime = runtime
         self._version = version
         self._phase = phase
@@ -95,11 +98,21 @@ class Looking:
             {
                 "schema": SCHEMA,
                 "daemon": self._daemon(),
-                "devices": view.devices(self._core),
+                "devices": self._devices(),
                 "models": self._models_and_why(given.model) if given.why else self._models(given.model),
                 "reservations": view.reservations(self._core),
             }
         )
+
+    def _devices(self) -> list[Device]:
+        """As the core knows them. That one does not answer it knows only if it has asked for it."""
+        silent = self._measuring.silent
+        return [
+            msgspec.structs.replace(device, state="silent")
+            if device.state == "ok" and device.name in silent
+            else device
+            for device in view.devices(self._core)
+        ]
 
     def health(self, call: Call, _: given_for.Parameters) -> None:
         phase = self._phase()
@@ -192,7 +205,7 @@ class Looking:
         }
         if problems := self._problems():
             daemon["problems"] = problems
-        if warnings := [*self._configuration.warnings, *self._fit.warnings]:
+        if warnings := [*self._configuration.warnings, *self._fit.warnings, *self._measuring.warnings]:
             daemon["warnings"] = warnings
         return daemon
 

@@ -22,7 +22,7 @@ from lazyd.devices.ram import NAME as RAM
 from lazyd.devices.ram import Ram
 from lazyd.devices.source import Source
 
-from .asking import Question, Repeated
+from .asking import SILENT, Question, Repeated
 from .sampler import RamSampler, Sampler, Surroundings
 
 ABSENT_S = 60.0
@@ -34,6 +34,9 @@ SOON_S = 0.05
 LISTEN_AGAIN_S = 60.0
 """How soon the kernel is asked again after it has said that it does not tell of pressure."""
 DRIVER = "NVIDIA driver"
+REMEDY = (
+    "its GPUs are used as soon as it answers: see what nvidia-smi says, and restart the machine after an upgrade of it"
+)
 
 
 class Measuring:
@@ -51,6 +54,8 @@ class Measuring:
         """The GPUs that the driver has named, also those that do not answer; None: it has not said yet."""
         self._finder = Repeated(DRIVER, self._names, self._found, self._find_s, self._say_of_driver)
         self._stirred = False
+        self.warnings: list[str] = []
+        """What is wrong with the driver as a whole, in a line."""
 
     def start(self) -> None:
         self._add(RAM, RamSampler(self._ram, self._around))
@@ -88,6 +93,11 @@ class Measuring:
         self._samplers[name] = sampler
         sampler.now()
 
+    @property
+    def silent(self) -> list[str]:
+        """The devices that do not answer, whether the core has asked for them or not."""
+        return [name for name, sampler in self._samplers.items() if sampler.is_silent]
+
     # Looking for GPUs.
 
     def _names(self) -> Question[list[str]]:
@@ -105,6 +115,7 @@ class Measuring:
         return FIND_S if len(self._samplers) > 1 else ABSENT_S
 
     def _say_of_driver(self, kind: str, reason: str) -> None:
+        self.warnings = [f"{DRIVER}: {reason.rstrip('.')}; {REMEDY}"] if kind == SILENT else []
         self._note(kind, DRIVER, reason)
 
     def _say_of_device(self, kind: str, device: str, reason: str) -> None:

@@ -130,6 +130,7 @@ class Parts:
             fit,
             predictor.ways,
             journal,
+            measuring,
             given.runtime,
             given.version,
             phase=lambda: self.phase,

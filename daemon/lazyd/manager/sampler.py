@@ -112,7 +112,11 @@ class Sampler:
 
     @property
     def works(self) -> bool:
-        return not self._is_lost and not self._repeated.is_silent
+        return not self._is_lost and not self.is_silent
+
+    @property
+    def is_silent(self) -> bool:
+        return self._repeated.is_silent
 
     async def _first(self) -> None:
         """What is done before each look."""
