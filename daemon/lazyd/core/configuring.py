@@ -45,7 +45,7 @@ def follow(world: World, model: Model | None, pins: frozenset[str]) -> None:
         if spec is not model.spec and spec.identity != model.identity:
             model.identity = spec.identity
             model.prediction = None
-            model.failures, model.retry_at = 0, 0.0
+            model.failures, model.ran_out, model.retry_at = 0, 0, 0.0
         model.spec = spec
         model.retired = False
         model.pinned = spec.pin or model.key in pins

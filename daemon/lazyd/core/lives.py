@@ -160,6 +160,7 @@ def failed(world: World, instance: Instance, reason: str) -> None:
 def pause(world: World, model: Model, reason: str, failures: int, forgiven: int = 0) -> None:
     """Leaves a model alone for a growing time; `forgiven` failures pause nothing."""
     model.failures = failures
+    model.ran_out = 0
     model.last_error = reason
     model.retry_at = world.now + pause_s(failures - forgiven) if failures > forgiven else 0.0
     if model.retry_at:

@@ -80,6 +80,7 @@ def predicted(world: World, event: Predicted) -> None:
     model = world.models.get(event.model)
     if model is not None and model.prediction is Asked.ASKED:
         model.prediction = Prediction(ways=event.ways, layers=event.layers, files=event.files)
+        world.touch(model)
 
 
 def dry_run_of(model: str) -> str:

@@ -14,7 +14,7 @@ from . import cycles, leases, lives, parking, plans, requests, unloads
 from .answers import Loaded, LoadFailed, ModelNotFound, ShuttingDown
 from .effects import Progress
 from .lifecycle import LOADS, State
-from .records import Instance, Model, Reason, Waiter
+from .records import Instance, Model, Prediction, Reason, Waiter
 from .spec import Tier
 from .world import World
 
@@ -158,6 +158,8 @@ def want(world: World, model: Model) -> None:
         world.wanting[model.key] = model
     else:
         world.wanting.pop(model.key, None)
+        if model.wanted_since is None and model.instance is None and isinstance(model.prediction, Prediction):
+            model.prediction = None  # its file may be another one by the time that somebody asks for it
     for waiter in model.waiters:
         requests.watch_deadline(world, waiter)
 

@@ -26,11 +26,12 @@ def is_known(world: World, seeker: Seeker) -> bool:
 
 def is_predicted(world: World, model: Model) -> bool:
     """Whether it is known what a load would need. If not, that is asked."""
+    holder = dry_run_of(model.key)
+    if model.prediction is None and holder in world.ledger.bookings:
+        return False  # what is asked of the model as it was is answered first, and does not count
     if model.prediction is None and (RAM not in world.ledger.devices or samples.are_fresh(world, [RAM])):
-        holder = dry_run_of(model.key)
-        dry_run = holder not in world.ledger.bookings and world.ledger.fits({RAM: DRY_RUN_BYTES})
-        if dry_run:
-            world.ledger.book(holder, {RAM: DRY_RUN_BYTES})
+        dry_run = world.ledger.fits({RAM: DRY_RUN_BYTES})
+        world.ledger.book(holder, {RAM: DRY_RUN_BYTES} if dry_run else {})
         model.prediction = Asked.ASKED
         world.emit(Predict(model=model.key, dry_run=dry_run))
     return isinstance(model.prediction, Prediction)
@@ -47,14 +48,15 @@ def placements(world: World, seeker: Seeker, room: Room) -> list[list[Placement]
 
 
 def goes_elsewhere(world: World, seeker: Seeker, room: Room) -> bool:
-    """A parked model whose way back is barred could be had where it was not: then it is ended, to load there."""
+    """A parked model whose way back is barred could be had where it was not: then it is ended, to load there. So it
+    is decided what happens next, as it is while one has yet to find out what it would need there."""
     if not isinstance(seeker, Model) or seeker.instance is None or not parking.is_parked(seeker):
         return False
     if not is_predicted(world, seeker):  # an earlier manager has loaded it
-        return False
+        return True
     gpus = set(seeker.instance.worker.gpus)
     others = (p for shape in shapes(world, seeker, room) for p in shape if gpus.isdisjoint(p.booking))
-    if not any(world.ledger.fits(p.booking) for p in others):
+    if not any(world.ledger.fits(p.booking) and never(world, seeker, p) is None for p in others):
         return False
     lives.unload(world, seeker.instance, "it can be had elsewhere, and not where it was")
     return True

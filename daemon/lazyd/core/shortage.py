@@ -31,7 +31,6 @@ def load_ran_out(world: World, instance: Instance, reason: str) -> None:
         model.ended = State.COLD
         lives.leave_worker(world, instance, lives.ABORT_GRACE_S)
         return
-    model.ran_out = 0
     world.note("out of memory", model, reason)
     held = world.ledger.held(worker.id)
     name = next(iter(held), "")

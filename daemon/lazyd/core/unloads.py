@@ -68,7 +68,7 @@ def is_idle(world: World, instance: Instance) -> bool:
 
 def forget_failures(world: World, model: Model) -> None:
     """A person who frees a failed model wants it to be tried again."""
-    model.failures = 0
+    model.failures = model.ran_out = 0
     model.retry_at = 0.0
     model.ended = State.COLD
     world.alarms.clear(("retry", model.key))

@@ -456,3 +456,46 @@ def test_a_load_that_somebody_comes_for_again_is_not_given_up_with_the_others() 
     story.ready("a")
     assert story.granted(again)
     assert big not in story.answers
+
+
+def test_what_was_foreseen_for_nobody_is_asked_anew_by_the_next_request(story: Machine) -> None:
+    """Its file may have changed meanwhile."""
+    waiting_in_line(story)
+    its_client_leaves(story)
+    before = story.count(effects.Predict)
+    story.get("a", timeout=1000)
+    assert story.count(effects.Predict) == before + 1
+
+
+def test_what_was_foreseen_of_a_model_that_has_changed_meanwhile_does_not_count(story: Machine) -> None:
+    being_foreseen(story)
+    models = story.core.world.config.models
+    larger = spec("a", device=("gpu0",), idle_timeout_s=30.0, options={"n_ctx": 8192})
+    story.configure(*(larger if key == "a" else each for key, each in models.items()))
+    outdated = story.owed
+    story.owed, story.unforeseen, story.sizes["a"] = [], set(), 9.0
+    for event in outdated:
+        story.tell(event)
+    assert story.core.world.ledger.held(story.worker("a"))["gpu0"] == 9 * GIB
+
+
+def test_a_load_that_failed_otherwise_in_between_starts_the_count_of_those_that_ran_out_anew(story: Machine) -> None:
+    being_tried_once_more(story)
+    story.tell(events.ObjectFailed(worker=story.worker("a"), model="a", reason="no such file"))
+    story.exit("a", status=0)
+    story.wait(2)
+    again = story.get("a", timeout=1000)
+    story.tell(events.ObjectFailed(worker=story.worker("a"), model="a", reason="out of memory", out_of_memory=True))
+    story.exit("a", status=0)
+    assert again not in story.answers
+    assert story.state("a") is State.LOADING
+
+
+def test_what_is_foreseen_for_a_client_that_has_left_meanwhile_is_not_kept(story: Machine) -> None:
+    being_foreseen(story)
+    its_client_leaves(story)
+    story.unforeseen.clear()
+    story.tell(story.owed.pop())
+    before = story.count(effects.Predict)
+    story.get("a", timeout=1000)
+    assert story.count(effects.Predict) == before + 1
