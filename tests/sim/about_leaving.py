@@ -48,10 +48,15 @@ def kept_is_not_evicted(world: World, effect: Leaving) -> str | None:
             continue
         if must_leave(world, worker, model) or (thing.stage is Stage.LOADING and _is_stuck(world, worker, model)):
             continue
-        if _has_outgrown(world, effect.worker, model):
-            continue
+        if _has_outgrown(world, effect.worker, model) or (thing.stage is Stage.PARKED and _is_asked_for(world, model)):
+            continue  # in the second case it cannot come back where it was, and is loaded elsewhere
         return f"{model} is pinned or resident, and {effect} is ordered"
     return None
+
+
+def _is_asked_for(world: World, model: str) -> bool:
+    asked = (p.fields["model"] for p in world.control.by_number.values() if p.kind in (events.Get, events.Load))
+    return any(world.manager.told.resolve(name) == model for name in asked)
 
 
 def _is_stuck(world: World, worker: ToldWorker, model: str) -> bool:

@@ -292,7 +292,7 @@ class Books:
             entry.booking[RAM] = entry.booking.get(RAM, 0) + self.moved(entry)
             entry.granted[RAM] = entry.booking[RAM]
         if "parked" in states:
-            entry.booking = dict.fromkeys(entry.booking, 0)
+            entry.booking |= dict.fromkeys(entry.gpus, 0)
         entry.measured = dict(report.measured_bytes)
         for device, n in entry.measured.items():
             entry.booking[device] = max(n, entry.booking.get(device, 0))

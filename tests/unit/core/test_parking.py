@@ -4,18 +4,18 @@ from collections.abc import Sequence
 
 import pytest
 
-from lazyd.core import effects, events
+from lazyd.core import answers, effects, events
 from lazyd.core.lifecycle import State
-from lazyd.core.spec import GIB, MIB, ModelSpec, Settings
+from lazyd.core.spec import GIB, MIB, Settings
 
 from .story import Story, spec
 
 NO_MARGIN = Settings(budget={}, gpu_margin_bytes=0)
 
 
-def parked(**fields: float) -> Story:
+def parked(device: str = "gpu0", **fields: float) -> Story:
     """A model of 6 GiB that has parked, and left 300 MiB on its GPU."""
-    story = idle(**fields)
+    story = idle(device=device, **fields)
     story.answer_drain("a")
     worker = story.worker("a")
     assert story.state("a") is State.PARKING
@@ -25,9 +25,9 @@ def parked(**fields: float) -> Story:
     return story
 
 
-def idle(ram_gib: float = 10, **fields: float) -> Story:
+def idle(ram_gib: float = 10, device: str = "gpu0", **fields: float) -> Story:
     """A model that can park, idle for long enough."""
-    model = spec("a", device=("gpu0",), idle_timeout_s=30, **fields)
+    model = spec("a", device=(device,), idle_timeout_s=30, **fields)
     rival = spec("b", device=("gpu0",))
     story = Story(model, rival, gpus_gib=(10,), ram_gib=ram_gib, sizes={"a": 6, "b": 8}, settings=NO_MARGIN)
     request = story.get("a")
@@ -188,7 +188,7 @@ def test_a_worker_that_dies_while_parked_leaves_its_model_cold(state: State) -> 
     assert story.free("gpu0") == 10
 
 
-def adopted(first: Story, model: ModelSpec, state: str = "parked", gpus_gib: Sequence[float] = (10,)) -> Story:
+def adopted(first: Story, state: str = "parked", gpus_gib: Sequence[float] = (10,)) -> Story:
     """The same machine with a new manager, which is told of a parked model."""
     start = next(e for e in first.effects if isinstance(e, effects.StartWorker))
     report = events.WorkerReport(
@@ -199,7 +199,8 @@ def adopted(first: Story, model: ModelSpec, state: str = "parked", gpus_gib: Seq
         memo=start.memo,
         objects=(events.ObjectReport(model="a", state=state, since=first.now, parks=True),),
     )
-    story = Story(model, gpus_gib=gpus_gib, settings=NO_MARGIN, host=False)
+    model = first.core.world.models["a"].spec
+    story = Story(model, gpus_gib=gpus_gib, sizes={"a": 6}, settings=NO_MARGIN, host=False)
     story.now = first.now
     story.holds["adopted", "gpu0"] = 300 * MIB
     story.tell(events.HostFound(workers=(report,)))
@@ -207,7 +208,7 @@ def adopted(first: Story, model: ModelSpec, state: str = "parked", gpus_gib: Seq
 
 
 def test_a_parked_model_is_adopted_as_it_is() -> None:
-    story = adopted(parked(), spec("a", device=("gpu0",)))
+    story = adopted(parked())
     assert story.state("a") is State.PARKED
     story.wait(1)
     story.sample("gpu0")
@@ -217,7 +218,7 @@ def test_a_parked_model_is_adopted_as_it_is() -> None:
 def test_a_model_that_is_parking_is_adopted_with_ram_for_what_it_moves() -> None:
     first = idle()
     first.answer_drain("a")
-    story = adopted(first, spec("a", device=("gpu0",)), state="parking")
+    story = adopted(first, state="parking")
     assert story.state("a") is State.PARKING
     story.tell(events.WorkerMeasured(worker="adopted", bytes_by_device={"ram": GIB}))
     assert story.core.world.ledger.held("adopted") == {"gpu0": 6 * GIB, "ram": int(6.6 * GIB)}
@@ -227,7 +228,7 @@ def test_a_model_that_is_parking_is_adopted_with_ram_for_what_it_moves() -> None
 
 
 def test_an_adopted_parked_model_comes_back_only_where_there_is_room() -> None:
-    story = adopted(parked(), spec("a", device=("gpu0",)))
+    story = adopted(parked())
     story.strangers["gpu0"] = 7 * GIB
     story.get("a", timeout=60)
     assert story.count(effects.UnparkObject) == 0
@@ -237,7 +238,7 @@ def test_an_adopted_parked_model_comes_back_only_where_there_is_room() -> None:
 
 
 def test_an_adopted_parked_model_whose_gpu_is_taken_loads_elsewhere() -> None:
-    story = adopted(parked(), spec("a", device=("gpu",)), gpus_gib=(10, 8))
+    story = adopted(parked(device="gpu"), gpus_gib=(10, 8))
     story.strangers["gpu0"] = 9 * GIB
     for _ in range(2):
         story.sample("gpu0")
@@ -245,8 +246,19 @@ def test_an_adopted_parked_model_whose_gpu_is_taken_loads_elsewhere() -> None:
     assert (story.state("a"), story.devices_of("a")[0]) == (State.LOADING, "gpu1")
 
 
+def test_a_parked_model_stays_parked_where_nothing_else_is_allowed_to_it() -> None:
+    story = adopted(parked(device="gpu"), gpus_gib=(10, 7))
+    story.pin("a")  # it may have no more than three quarters of either GPU
+    story.strangers["gpu0"] = 9 * GIB
+    for _ in range(2):
+        story.sample("gpu0")
+    request = story.get("a", timeout=60)
+    assert isinstance(story.answers[request], answers.NoRoom)
+    assert story.state("a") is State.PARKED
+
+
 def test_a_parked_model_whose_file_is_gone_comes_back_where_it_was() -> None:
-    story = adopted(parked(), spec("a", device=("gpu0",)))
+    story = adopted(parked())
     story.unpredictable = {"a"}
     story.strangers["gpu0"] = 7 * GIB
     request = story.get("a", timeout=60)
