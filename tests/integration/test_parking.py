@@ -1,4 +1,4 @@
-"""A model that gives back its memory and stays, through a real host and worker."""
+"""A model that gives back its memory and stays: through a real host and worker, then through a real daemon."""
 
 from __future__ import annotations
 
@@ -9,6 +9,11 @@ from typing import Any
 
 import pytest
 
+from tests.fakes.nvml import GIB
+
+from .conftest import DataLine, Refused
+from .gpu_machine import Machine
+from .gpu_machine import machine as machine
 from .host_driver import CallError, Channel, Manager, python_spec, running_host
 
 MODEL = "thing"
@@ -178,11 +183,11 @@ def test_a_worker_with_a_parked_model_leaves_in_order(worker: Worker) -> None:
 
 
 @pytest.mark.parametrize("slow", ["park"], indirect=True)
-def test_a_model_that_is_being_parked_is_found_parked_and_comes_back_when_it_is(slow: Worker, fifo: Path) -> None:
+def test_a_model_that_is_being_parked_is_found_so_and_comes_back_when_it_has_been(slow: Worker, fifo: Path) -> None:
     slow.drain()
     slow.say("park")
     with fifo.open("w") as line:  # opens when the model reads: park() runs
-        assert slow.reported() == [("parked", True)]
+        assert slow.reported() == [("parking", True)]
         slow.say_and_be_heard("unpark")
         line.write("go\n")
     slow.channel.expect("progress", phase="unparking")
@@ -264,3 +269,95 @@ def test_an_object_that_has_no_way_back_is_said_not_to_park(manager: Manager, na
     with pytest.raises(CallError, match="NoSuchMethod"):
         manager.connect(name, MODEL, name).call("park")
     manager.stop(name, grace_s=0)
+
+
+# Through a daemon, on GPUs of 8 and 4 GiB of the stand-in driver.
+
+PARKER = {"device": "gpu0", "size_mib": 3000, "context_mib": 300, "memory": "3500MiB", "idle_timeout": "200ms"}
+
+
+def parked(machine: Machine, pid: int) -> dict[str, Any]:
+    """The model has parked; what is booked for it once that has been seen."""
+    machine.daemon.until_state("parker", "parked")
+    machine.until(lambda: machine.driver.used(0) == 300 * MIB)
+    found: dict[str, Any] = machine.until(
+        lambda: (m := machine.daemon.model("parker"))["bookedBytes"].get("gpu0") == 300 * MIB and m
+    )
+    assert [worker["pid"] for worker in found["workers"]] == [pid]
+    return found
+
+
+def load(machine: Machine, model: str = "parker") -> dict[str, Any]:
+    """What a model tells of itself, loaded if it is not."""
+    with machine.daemon.client() as client, DataLine(client.call("Get", model=model)) as line:
+        told: dict[str, Any] = line.call("tell")
+        return told
+
+
+def test_an_idle_model_gives_back_its_gpu_and_what_its_context_keeps_stays_booked(machine: Machine) -> None:
+    machine.start(parker=PARKER)
+    loaded = load(machine)
+    assert loaded["bytes"] == [3300 * MIB]
+    found = parked(machine, loaded["pid"])
+    assert found["bookedBytes"]["ram"] > 0
+    device = machine.device("gpu0")
+    assert (device["bookedBytes"], device["foreignBytes"], device["quarantinedBytes"]) == (300 * MIB, 0, 0)
+    assert load(machine) == loaded  # the same process, with all its bytes
+    parked(machine, loaded["pid"])
+
+
+def test_what_a_parked_model_gave_back_is_loaded_upon_and_its_context_is_not(machine: Machine) -> None:
+    client = machine.start(
+        parker=PARKER,
+        fits={"device": "gpu0", "size_mib": 7800},
+        large={"device": "gpu0", "size_mib": 7900},
+    )
+    pid = load(machine)["pid"]
+    parked(machine, pid)
+    client.call("Load", model="fits")
+    assert machine.daemon.model("parker")["state"] == "parked"
+    assert machine.driver.used(0) == 8100 * MIB
+    client.call("Unload", models=["fits"])
+    client.call("Load", model="large")  # it needs the context's bytes as well: the parked model ends
+    assert machine.daemon.model("parker")["state"] == "cold"
+    assert (machine.driver.used(0), machine.driver.refused(0)) == (7900 * MIB, 0)
+
+
+def test_a_parked_model_ends_after_its_time(machine: Machine) -> None:
+    machine.start(parker={**PARKER, "park_timeout": "500ms"})
+    load(machine)
+    machine.until_logged("parked for long enough (park_timeout)")
+    machine.daemon.until_state("parker", "cold")
+    machine.until(lambda: machine.device("gpu0")["bookedBytes"] == 0)
+    assert machine.driver.used(0) == 0
+
+
+def test_a_model_that_may_not_park_ends_when_idle(machine: Machine) -> None:
+    machine.start(parker={**PARKER, "park_timeout": "0s"})
+    load(machine)
+    machine.daemon.until_state("parker", "cold")
+    assert "parked" not in machine.daemon.log_text()
+
+
+def test_a_parked_model_is_found_parked_by_the_next_manager(machine: Machine) -> None:
+    machine.start(parker=PARKER)
+    loaded = load(machine)
+    parked(machine, loaded["pid"])
+    machine.daemon.kill()
+    machine.daemon.start(env=machine.driver.environment())
+    parked(machine, loaded["pid"])
+    assert load(machine) == loaded
+
+
+def test_a_stranger_on_what_a_parked_model_gave_back_has_it_wait_and_not_run_out(machine: Machine) -> None:
+    client = machine.start(parker=PARKER)
+    loaded = load(machine)
+    parked(machine, loaded["pid"])
+    stranger = machine.driver.stranger(0, 7 * GIB)
+    machine.until(lambda: machine.device("gpu0")["foreignBytes"] == 7 * GIB)
+    with pytest.raises(Refused, match=r"other programs use 7\.0 GiB"):
+        client.call("Load", model="parker", timeoutSec=3)
+    stranger.free()
+    machine.until(lambda: machine.device("gpu0")["foreignBytes"] == 0)
+    assert load(machine)["bytes"] == loaded["bytes"]
+    assert machine.driver.refused(0) == 0
