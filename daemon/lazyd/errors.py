@@ -127,13 +127,19 @@ class NoRoom(LazydError):
     needed_bytes: int = 0
     free_bytes: int = 0
     reason: str = ""
+    remedy: str | None = None
+    """What to do, if that is not to try later."""
 
     def message(self) -> str:
+        remedy = self.remedy or "try later, or unload something"
         if not self.needed_bytes:  # not for want of bytes
-            return f"no room for {self.model}: {self.reason}"
+            return f"no room for {self.model}: {self.reason}" + (f"; {self.remedy}" if self.remedy else "")
+        if self.reason.startswith("it needs "):  # how much is said there
+            free = f"{_size(self.free_bytes)} of {self.device} can be had"
+            return f"no room for {self.model}: {self.reason}; {free}; {remedy}"
         return (
             f"no room for {self.model} on {self.device}: it needs {_size(self.needed_bytes)}, "
-            f"{_size(self.free_bytes)} can be had ({self.reason}); try later, or unload something"
+            f"{_size(self.free_bytes)} can be had: {self.reason}; {remedy}"
         )
 
 
@@ -150,8 +156,10 @@ class Timeout(LazydError):
     """What it waited for."""
 
     def message(self) -> str:
-        phase = f" while {self.phase}" if self.phase else ""
         why = f": {self.reason}" if self.reason else ""
+        if self.phase == "queued":
+            return f"{self.model} waited {_duration(self.timeout_sec)} in vain{why}; allow more time"
+        phase = f" while {self.phase}" if self.phase else ""
         return f"{self.model} did not answer within {_duration(self.timeout_sec)}{phase}{why}; allow more time"
 
 
@@ -510,10 +518,10 @@ def _signal(number: int) -> str:
 
 def _size(count: float) -> str:
     units = ["B", "KiB", "MiB", "GiB"]
-    while count >= 1024 and len(units) > 1:
+    while count >= 999.5 and len(units) > 1:
         count /= 1024
         units.pop(0)
-    return f"{count:.0f} {units[0]}" if count >= 10 or units[0] == "B" else f"{count:.1f} {units[0]}"
+    return f"{count:.0f} {units[0]}" if count >= 99.95 or units[0] == "B" else f"{count:.1f} {units[0]}"
 
 
 def _duration(seconds: float) -> str:

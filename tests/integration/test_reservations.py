@@ -215,7 +215,7 @@ def test_events_tell_of_reservations(daemon: Daemon, client: Client) -> None:
     with daemon.client() as mine:
         mine.send("Reserve", {"device": "ram", "bytes": 100 * MIB, "command": "train.py"})
         told = next(event for event in events if event["kind"] == "reserved")
-        assert (told["device"], told["reason"]) == ("ram", "100.0 MiB of ram for train.py")
+        assert (told["device"], told["reason"]) == ("ram", "100 MiB of ram for train.py")
     assert next(event for event in events if event["kind"] == "unreserved")["device"] == "ram"
 
 

@@ -70,6 +70,8 @@ class NoRoom(Refusal, frozen=True):
     needed_bytes: int
     free_bytes: int
     reason: str
+    remedy: str | None = None
+    """What to do, if that is not to try later."""
 
 
 class Timeout(Refusal, frozen=True):

@@ -6,6 +6,10 @@ known to use. A model that does not fit beside it is refused now, rather than at
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+import msgspec
+
 from .answers import NoRoom
 from .eviction import goes, keepers
 from .holders import amount, holders, part_of
@@ -14,10 +18,24 @@ from .records import Model, Seeker, Worker
 from .wording import size
 from .world import World
 
+DEVICES = 4
+"""Of so many devices it is told why they have no room."""
+
 
 def never(world: World, model: Model, booking: Booking) -> NoRoom | None:
     """Why a booking can never be had as things stand; None if it can."""
     return next(filter(None, (too_big(world, model, name, n) for name, n in booking.items())), None)
+
+
+def together(found: Iterable[NoRoom]) -> NoRoom | None:
+    """One refusal of several: that by the device of which the most can be had, with what the others say."""
+    by_device: dict[str, NoRoom] = {}
+    for refusal in found:
+        by_device.setdefault(refusal.device, refusal)
+    ordered = sorted(by_device.values(), key=lambda refusal: -refusal.free_bytes)
+    if len(ordered) < 2:
+        return next(iter(ordered), None)
+    return msgspec.structs.replace(ordered[0], reason="; ".join(one.reason for one in ordered[:DEVICES]))
 
 
 def no_device(world: World, model: Model) -> NoRoom:
@@ -25,7 +43,8 @@ def no_device(world: World, model: Model) -> NoRoom:
     wanted = ", ".join(model.spec.device) or "auto"
     lost = [f"{d.name} is lost: {d.lost}" for d in world.ledger.devices.values() if d.lost is not None]
     reason = "; ".join([f"no device of this machine suits it (device = {wanted})", *lost])
-    return NoRoom(model=model.key, device=wanted, needed_bytes=0, free_bytes=0, reason=reason)
+    remedy = "'lazyctl status' shows the devices; correct device"
+    return NoRoom(model=model.key, device=wanted, needed_bytes=0, free_bytes=0, reason=reason, remedy=remedy)
 
 
 def too_big(world: World, model: Model, device_name: str, needed: int) -> NoRoom | None:
@@ -40,6 +59,7 @@ def too_big(world: World, model: Model, device_name: str, needed: int) -> NoRoom
             needed_bytes=needed,
             free_bytes=max(0, device.sure_limit_bytes - kept),
             reason=explain(world, device, needed, model, lasting=True),
+            remedy=never_fits(device) if needed > device.ceiling_bytes else None,
         )
     return keeps_too_much(world, model, device_name, needed) if model.kept else None
 
@@ -58,9 +78,17 @@ def held_by(world: World, worker: Worker, device_name: str) -> int:
 def explain(world: World, device: Device, needed: int, seeker: Seeker | None = None, *, lasting: bool = False) -> str:
     """One line: what is needed, what there is, and who holds the rest, or with `lasting` will for good."""
     margin = f" less a margin of {size(device.margin_bytes)}" if device.ceiling_bytes < device.budget_bytes else ""
-    what = f"needs {amount(device, needed)} of {part_of(device)}, whose budget is {amount(device, device.budget_bytes)}"
+    what = (
+        f"it needs {amount(device, needed)} of {part_of(device)}, whose budget is {amount(device, device.budget_bytes)}"
+    )
     held = holders(world, device.name, seeker, lasting=lasting) if needed <= device.ceiling_bytes else []
     return "; ".join([what + margin, *held])
+
+
+def never_fits(device: Device) -> str:
+    """What to do about a wish that is larger than what a device has for it."""
+    raised = "" if device.budget_bytes >= device.total_bytes else f", raise {device.name} in [budget]"
+    return f"it never fits there: let it need less{raised} or use another device"
 
 
 def worker_kept_too_much(world: World, model: Model, worker: Worker) -> NoRoom | None:
@@ -91,4 +119,5 @@ def keeps_too_much(world: World, model: Model, device_name: str, needed: int) ->
         needed_bytes=needed,
         free_bytes=max(0, allowed - kept),
         reason=f"pinned and resident models may hold {part} of {device_name} together (max_pinned)",
+        remedy="unpin another, or raise max_pinned in [budget]",
     )

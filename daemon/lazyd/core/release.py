@@ -12,6 +12,7 @@ from . import lives, samples
 from .ledger import CUDA, Device, Quarantined
 from .lifecycle import State
 from .records import Worker
+from .wording import size
 from .world import World
 
 RELEASE_S = 5.0
@@ -73,7 +74,7 @@ def overdue(world: World, worker_id: str) -> None:
         left = worker.measured_bytes.get(name, 0)
         device.quarantine.append(Quarantined(model=worker.spec.key, pid=worker.pid, bytes=left))
         device.foreign_bytes += left
-        reason = f"{left >> 20} MiB of {worker.spec.key} (pid {worker.pid}) on {name} did not come back"
+        reason = f"{size(left)} of {worker.spec.key} (pid {worker.pid}) on {name} did not come back"
         world.note("quarantined", reason=reason, device=name, bytes=left)
     finish(world, worker)
 

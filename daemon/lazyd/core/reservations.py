@@ -2,16 +2,19 @@
 
 One waits in the same line as loads, and room is made for it like for them. It lasts as long as its
 client's connection; the host keeps a list, so that after the death of the manager the next one holds
-each of them for 30 s, in which its client may claim it again. One user's reservations together hold
-at most `max_reserved` of a device's budget.
+each of them for 30 s, in which its client may claim it again. A claim that comes before the host waits
+for it. One user's reservations together hold at most `max_reserved` of a device's budget.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 from . import refusals
 from .answers import NoRoom, Reserved, ShuttingDown, Timeout
 from .effects import KeepReservations
 from .events import ReservationReport, Reserve, Unreserve
+from .ledger import Device
 from .records import UNPRESENTED_LEASE_S, Reservation
 from .wording import size
 from .world import World
@@ -42,7 +45,7 @@ def reserve(world: World, event: Reserve) -> None:
         deadline=float("inf") if event.deadline is None else event.deadline,
     )
     refusal = never(world, wish)
-    if refusal is not None:
+    if refusal is not None and (event.resume is None or world.host_found):
         world.answer(event.request, refusal)
         return
     world.wanting[wish.key] = wish
@@ -51,29 +54,46 @@ def reserve(world: World, event: Reserve) -> None:
 
 
 def never(world: World, wish: Reservation) -> NoRoom | None:
-    """Why it cannot be had at all."""
+    """Why it is refused at once; None if it may stand in the line."""
     device = world.ledger.devices.get(wish.device)
     if device is None or device.lost is not None:
-        return no_room(wish, 0, f"{wish.device} is lost" if device is not None else f"there is no {wish.device} here")
+        reason = f"{wish.device} is lost" if device is not None else f"there is no {wish.device} here"
+        return no_room(wish, 0, reason, "'lazyctl status' shows the devices; try later, or another one")
+    return too_much(world, wish, device)
+
+
+def too_much(world: World, wish: Reservation, device: Device) -> NoRoom | None:
+    """Whether a device is too small for it, or its user has too much of it already."""
     if wish.bytes > device.ceiling_bytes:
-        return no_room(wish, device.ceiling_bytes, refusals.explain(world, device, wish.bytes))
-    theirs = [*world.reservations.values(), *(w for w in world.wanting.values() if isinstance(w, Reservation))]
+        never_fits = refusals.never_fits(device)
+        return no_room(wish, device.ceiling_bytes, refusals.explain(world, device, wish.bytes), never_fits)
+    theirs = [*world.reservations.values(), *before(world, wish)]
     held = sum(other.bytes for other in theirs if (other.holder, other.device) == (wish.holder, wish.device))
     allowed = int(device.budget_bytes * world.settings.max_reserved)
     if held + wish.bytes > allowed:
         part = f"{world.settings.max_reserved:.0%}"
         reason = f"reservations of one user may hold {part} of {wish.device} together (max_reserved)"
-        return no_room(wish, max(0, allowed - held), reason)
+        return no_room(wish, max(0, allowed - held), reason, "reserve less, or raise max_reserved in [budget]")
     return None
 
 
-def no_room(wish: Reservation, free: int, reason: str) -> NoRoom:
+def before(world: World, wish: Reservation) -> Iterator[Reservation]:
+    """The reservations that stand in the line before one; all, if it is not in it yet."""
+    for other in world.wanting.values():
+        if other is wish:
+            return
+        if isinstance(other, Reservation):
+            yield other
+
+
+def no_room(wish: Reservation, free: int, reason: str, remedy: str | None = None) -> NoRoom:
     return NoRoom(
         model=wish.title,
         device=wish.device,
         needed_bytes=wish.bytes,
         free_bytes=max(0, free),
         reason=reason,
+        remedy=remedy,
     )
 
 

@@ -113,12 +113,12 @@ def consider(world: World, seeker: Seeker, line: Line) -> None:
 
 def possible(world: World, seeker: Seeker, line: Line) -> tuple[list[list[Placement]], NoRoom]:
     """The placements that can work as things stand, and what to say if there is none."""
-    first: NoRoom | None = None
+    refused: list[NoRoom] = []
     if isinstance(seeker, Model) and seeker.spec.is_family and seeker.kept:
         joined = world.family_worker(seeker.spec)
-        first = refusals.worker_kept_too_much(world, seeker, joined) if joined is not None else None
-        if first is not None:
-            return [], first
+        too_much = refusals.worker_kept_too_much(world, seeker, joined) if joined is not None else None
+        if too_much is not None:
+            return [], too_much
     groups: list[list[Placement]] = []
     for group in seekers.placements(world, seeker, lambda name: line.headroom(seeker, name)):
         good = []
@@ -126,12 +126,14 @@ def possible(world: World, seeker: Seeker, line: Line) -> tuple[list[list[Placem
             refusal = seekers.never(world, seeker, placement)
             if refusal is None:
                 good.append(placement)
-            first = first or refusal
+            else:
+                refused.append(refusal)
         if good:
             groups.append(good)
+    refusal = refusals.together(refused)
     if isinstance(seeker, Model):
-        first = first or refusals.no_device(world, seeker)
-    return groups, first or not_now(world, seeker, "")
+        refusal = refusal or refusals.no_device(world, seeker)
+    return groups, refusal or not_now(world, seeker, "")
 
 
 def settles(world: World, seeker: Seeker, group: list[Placement], line: Line) -> bool:

@@ -52,7 +52,7 @@ def absent(world: World, model: Model) -> list[str]:
     else:
         found.append("it is cold: it has not been loaded yet")
     if model.refused is not None:
-        found.append(f"there is no room for it: {model.refused}")
+        found.append(f"there was no room for it: {model.refused}")
     if model.retired:
         found.append("it is not configured any more")
     elif model.dismissed and model.kept:

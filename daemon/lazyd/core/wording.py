@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 UNITS = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
+ROUNDED = 0.976
+"""From this part of a unit on it is used: 1000 MiB are 1.0 GiB."""
 
 
 def size(n: int) -> str:
-    """Bytes."""
+    """Bytes, as ``lazyctl status`` shows them: a fraction only where it tells something."""
     for unit, name in UNITS:
-        if abs(n) >= unit:
-            return f"{n / unit:.1f} {name}"
-    return f"{n} bytes"
+        if abs(n) >= unit * ROUNDED:
+            return f"{n / unit:.1f} {name}" if abs(n) < 99.95 * unit else f"{n / unit:.0f} {name}"
+    return counted(n, "byte")
 
 
 def amounts(by_device: dict[str, int]) -> str:

@@ -73,7 +73,7 @@ def test_nothing_is_evicted_for_a_load_that_cannot_happen() -> None:
     story.wait(10)
     refused = story.answers[story.get("b")]
     assert isinstance(refused, answers.NoRoom)
-    assert refused.reason == "needs 11.0 GiB of ram, whose budget is 10.0 GiB"
+    assert refused.reason == "it needs 11.0 GiB of ram, whose budget is 10.0 GiB"
     assert story.state("a") is State.READY
 
 
@@ -82,7 +82,7 @@ def test_a_refusal_names_what_is_kept() -> None:
     story.ready("risk")
     refused = story.answers[story.get("b")]
     assert isinstance(refused, answers.NoRoom)
-    assert refused.reason == "needs 5.0 GiB of ram, whose budget is 10.0 GiB; risk holds 6.0 GiB and is resident"
+    assert refused.reason == "it needs 5.0 GiB of ram, whose budget is 10.0 GiB; risk holds 6.0 GiB and is resident"
     assert (refused.needed_bytes, refused.free_bytes) == (5 * GIB, 4 * GIB)
 
 

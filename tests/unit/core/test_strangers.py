@@ -145,7 +145,7 @@ def test_memory_pressure_disturbs_nothing_busy_or_pinned() -> None:
 def test_a_margin_is_left_free_on_every_gpu() -> None:
     story = on_gpu("a", settings=Settings(budget={}, gpu_margin_bytes=512 * MIB), a=9.6)
     refused = story.answers[story.get("a")]
-    assert refused.reason.startswith("needs 9.6 GiB of gpu0")  # type: ignore[attr-defined]
+    assert refused.reason.startswith("it needs 9.6 GiB of gpu0")  # type: ignore[attr-defined]
 
 
 def test_a_budget_larger_than_its_device_is_the_device() -> None:

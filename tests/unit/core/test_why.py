@@ -79,8 +79,9 @@ def test_a_resident_without_room_says_who_holds_it() -> None:
     story.ready("a")
     story.configure(spec("a", tier=RESIDENT), spec("b", tier=RESIDENT))
     assert story.state("b") is State.COLD
-    assert "There is no room for it: needs 6.0 GiB of ram, whose budget is 10.0 GiB; a holds 6.0 GiB and is" in text(
-        story, "b"
+    assert (
+        "There was no room for it: it needs 6.0 GiB of ram, whose budget is 10.0 GiB; a holds 6.0 GiB and is"
+        in text(story, "b")
     )
     assert "It is wanted: it is resident, and has been missing for" in text(story, "b")
 
@@ -162,7 +163,7 @@ def test_an_idle_model_says_what_its_leaving_would_cost_and_give_back() -> None:
     story.wait(30)
     assert said(story, "a") == [
         "It has been ready for 30 s, and was last used 30 s ago.",
-        "It is on gpu0, and its leaving would give back 5.0 GiB of gpu0 and 512.0 MiB of ram.",
+        "It is on gpu0, and its leaving would give back 5.0 GiB of gpu0 and 512 MiB of ram.",
         "It may leave for another, at a cost of 0.32 s: a load takes 4.0 s, "
         "and the chance that it is wanted again soon is 8%.",
         "Unless it is used, it leaves in 10 min (idle_timeout).",
@@ -330,7 +331,7 @@ def test_who_is_told_that_it_can_never_fit_hears_of_what_does_not_go_by_itself_a
     ]
     refused = story.answers[story.get("c")]
     assert isinstance(refused, answers.NoRoom)
-    assert refused.reason == "needs 8.0 GiB of ram, whose budget is 10.0 GiB; a holds 4.0 GiB and is pinned"
+    assert refused.reason == "it needs 8.0 GiB of ram, whose budget is 10.0 GiB; a holds 4.0 GiB and is pinned"
 
 
 def test_looking_changes_nothing() -> None:
