@@ -66,7 +66,7 @@ def never(world: World, seeker: Seeker, placement: Placement) -> NoRoom | None:
     """Why a placement can never be had as things stand; None: it may be some time."""
     if isinstance(seeker, Model):
         return refusals.never(world, seeker, placement.booking)
-    return None  # whoever reserves is told at once, or waits as long as he likes
+    return reservations.too_much(world, seeker, world.ledger.devices[seeker.device])
 
 
 def take(world: World, seeker: Seeker, placement: Placement) -> None:

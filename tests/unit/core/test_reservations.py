@@ -8,6 +8,7 @@ from lazyd.core.spec import GIB, Settings
 
 from .story import Story, spec
 
+SMALLER = Settings(budget={}, gpu_margin_bytes=0, max_reserved=0.5)
 NO_MARGIN = Settings(budget={}, gpu_margin_bytes=0, max_reserved=1.0)
 
 
@@ -110,7 +111,7 @@ def test_a_reservation_that_can_never_be_is_refused() -> None:
 
 
 def test_one_user_reserves_no_more_than_a_part_of_a_device() -> None:
-    story = with_gpu(settings=Settings(budget={}, gpu_margin_bytes=0, max_reserved=0.5))
+    story = with_gpu(settings=SMALLER)
     held(story, reserve(story, 4))
     refused = story.answers[reserve(story, 2)]
     assert isinstance(refused, answers.NoRoom)
@@ -170,6 +171,38 @@ def test_a_client_that_is_quicker_than_the_host_claims_its_reservation_all_the_s
     assert held(story, request) == name
     story.wait(60)
     assert story.free("gpu0") == 2
+
+
+def test_a_claim_that_comes_before_the_host_is_not_refused_for_a_budget_that_has_become_smaller() -> None:
+    first = with_gpu()
+    name = held(first, reserve(first, 8))
+    kept = next(e for e in reversed(first.effects) if isinstance(e, effects.KeepReservations)).reservations
+    story = Story(gpus_gib=(10,), settings=SMALLER, host=False)
+    request, lost = reserve(story, 8, resume=name), reserve(story, 8, holder=1001, resume="nobody knows it")
+    assert not story.answers
+    story.tell(events.HostFound(reservations=kept))
+    assert held(story, request) == name
+    assert isinstance(story.answers[lost], answers.NoRoom)
+
+
+def test_what_the_host_has_kept_counts_for_those_who_wait_already() -> None:
+    first = with_gpu(settings=SMALLER)
+    held(first, reserve(first, 4))
+    kept = next(e for e in reversed(first.effects) if isinstance(e, effects.KeepReservations)).reservations
+    story = Story(gpus_gib=(10,), settings=SMALLER, host=False)
+    request = reserve(story, 2)
+    story.tell(events.HostFound(reservations=kept))
+    assert isinstance(story.answers[request], answers.NoRoom)
+
+
+def test_who_waits_is_refused_when_the_budget_has_become_too_small() -> None:
+    story = with_gpu()
+    held(story, reserve(story, 8))
+    request = reserve(story, 8, holder=1001)
+    assert request not in story.answers
+    story.settings = SMALLER
+    story.configure()
+    assert isinstance(story.answers[request], answers.NoRoom)
 
 
 def test_a_reservation_that_nobody_claims_again_is_given_back() -> None:
