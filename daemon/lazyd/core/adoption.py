@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import agreement, cost, leases, lives, reports, reservations
+from . import agreement, cost, growth, leases, lives, reports, reservations
 from .effects import Resume
 from .events import HostFound, LeaseReport, ObjectReport, WorkerReport
 from .ledger import RAM, slots_of
@@ -58,6 +58,7 @@ def adopt(world: World, report: WorkerReport) -> None:
     world.ledger.book(worker.id, booked(report), report.memo.get("files"))
     for told in report.objects:
         adopt_object(world, worker, told, spec, report.memo)
+    growth.note_peaks(worker, report.measured_bytes)
     for lease in report.leases:
         adopt_lease(world, worker, lease)
     if not worker.instances:

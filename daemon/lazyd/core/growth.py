@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from .effects import Learn
 from .ledger import RAM
-from .lifecycle import SERVES
+from .lifecycle import LOADS, SERVES
 from .needs import Need
 from .records import Worker
 from .world import World
@@ -24,16 +24,27 @@ RETRY = 1.1
 def measured(world: World, worker: Worker, by_device: Mapping[str, int]) -> None:
     """Takes what a worker holds of some devices now."""
     worker.measured_bytes.update(by_device)
-    serves = any(instance.state in SERVES for instance in worker.instances.values())
-    peak = worker.service_peak if serves else worker.load_peak
-    for name, n in by_device.items():
-        peak[name] = max(n, peak.get(name, 0))
+    note_peaks(worker, by_device)
     held = world.ledger.held(worker.id)
     grown = {name: n for name, n in by_device.items() if n > held.get(name, 0)}
     if grown and worker.exited is None:
         world.ledger.rebook(worker.id, {**held, **grown}, world.now)
         for name, n in grown.items():
             report(world, worker, name, n, held.get(name, 0))
+
+
+def note_peaks(worker: Worker, by_device: Mapping[str, int]) -> None:
+    """Remembers the highest, apart for loading and for serving. What it keeps while it is parked, and on its way
+    back, tells nothing of either."""
+    inside = worker.instances.values()
+    if any(instance.state in SERVES for instance in inside):
+        peak = worker.service_peak
+    elif any(instance.state in LOADS and not instance.ready_since for instance in inside):
+        peak = worker.load_peak
+    else:
+        return
+    for name, n in by_device.items():
+        peak[name] = max(n, peak.get(name, 0))
 
 
 def report(world: World, worker: Worker, device: str, n: int, booked: int) -> None:

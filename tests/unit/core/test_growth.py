@@ -80,6 +80,51 @@ def test_what_a_worker_needed_is_told_when_it_ends() -> None:
     )
 
 
+def test_what_an_earlier_manager_measured_counts() -> None:
+    first = Story(spec("a"), sizes={"a": 4})
+    first.hot("a")
+    (memo,) = (done.memo for done in first.effects if isinstance(done, effects.StartWorker))
+    report = events.WorkerReport(
+        worker="w1",
+        pid=7,
+        started=50.0,
+        endpoint="/run/x",
+        memo=memo,
+        objects=(events.ObjectReport(model="a", state="ready", since=90.0, load_s=2.0),),
+        measured_bytes={"ram": 5 * GIB},
+    )
+    story = Story(spec("a"), sizes={"a": 4}, host=False)
+    story.tell(events.HostFound(workers=(report,)))
+    measure(story, "a", 1)
+    story.end_call(story.call(story.get("a")))
+    story.exit("a", status=0)
+    learned = next(effect for effect in story.effects if isinstance(effect, effects.Learn))
+    assert learned.service == Need(ram_bytes=5 * GIB)
+
+
+def test_what_is_kept_while_parked_teaches_nothing_of_loads() -> None:
+    model = spec("a", device=("gpu0",), idle_timeout_s=5)
+    story = Story(model, gpus_gib=(10,), sizes={"a": 4}, settings=Settings(budget={}, gpu_margin_bytes=0))
+    request = story.get("a")
+    measure(story, "a", 0.4)
+    story.tell(events.ObjectReady(worker=story.worker("a"), model="a", parks=True))
+    measure(story, "a", 0.3)
+    story.end_call(story.call(request))
+    story.close(request)
+    story.wait(6)
+    story.answer_drain("a")
+    story.tell(events.ObjectParked(worker=story.worker("a"), model="a"))
+    measure(story, "a", 4)
+    again = story.get("a")
+    measure(story, "a", 4)
+    story.tell(events.ObjectReady(worker=story.worker("a"), model="a", parks=True))
+    measure(story, "a", 0.3)
+    story.end_call(story.call(again))
+    story.exit("a", status=0)
+    learned = next(effect for effect in story.effects if isinstance(effect, effects.Learn))
+    assert learned.peak.ram_bytes == int(0.4 * GIB)
+
+
 def test_a_worker_that_never_served_has_taught_nothing() -> None:
     story = Story(spec("a"), sizes={"a": 4})
     story.get("a")
