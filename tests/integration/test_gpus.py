@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import time
 
 import pytest
 
+from lazyd.core.ledger import FRESH_S
 from tests.fakes.nvml import GIB, MIB
 from tests.fakes.nvml.driver import EVERYTHING, UNKNOWN, VERSION_MISMATCH
 
@@ -250,6 +252,7 @@ def test_a_driver_that_fails_at_every_call_admits_nothing_and_ends_nothing(machi
         machine.driver.fail(EVERYTHING)
         machine.until_logged("gpu0 silent: no answer: NVML: Unknown Error")
         assert machine.device("gpu0")["state"] == "silent"  # though nothing has asked for it
+        time.sleep(FRESH_S)  # what was seen before that is old news then
         with machine.daemon.client() as other:
             with pytest.raises(Refused, match="Timeout") as refused:
                 other.call("Load", model="here", timeoutSec=2)
