@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 from .bars import Part, bar_lines
 from .models import full_name
 from .table import Cell, Column, lines
-from .terminal import Look, one_line, shorten
-from .units import size
+from .terminal import Look, one_line, shorten, wrapped
+from .units import about, size
 
 WIDE = 100
 NARROW = 80
@@ -21,6 +21,8 @@ NARROW = 80
 _INDENT = 2
 _MOST_BAR = 110
 """Columns; a longer bar tells no more."""
+_LEFT_BEHIND = 3
+"""So many models are named whose memory never came back."""
 _LOST = "lost: the driver does not find it any more; nothing is loaded there meanwhile"
 
 Device = dict[str, Any]
@@ -43,9 +45,9 @@ def reservation_holders(reservations: Sequence[dict[str, Any]], device: str) -> 
 
 
 def program(reservation: dict[str, Any]) -> str:
-    """What a reservation is for, without options."""
-    command = str(reservation.get("command") or "").partition(" -")[0].strip()
-    return command or f"pid {reservation['pid']}"
+    """What a reservation is for, without its directory and options."""
+    words = str(reservation.get("command") or "").partition(" -")[0].split()
+    return " ".join([words[0].rpartition("/")[2] or words[0], *words[1:]]) if words else f"pid {reservation['pid']}"
 
 
 class _Figure(NamedTuple):
@@ -175,11 +177,22 @@ def _notes(device: Device, look: Look) -> list[str]:
     excess = max(booked - int(device["budgetBytes"]), used - int(device["totalBytes"]))
     if device.get("state") == "silent":
         notes.append("its driver does not answer: nothing is admitted there until it does")
-    if device["quarantinedBytes"]:
-        notes.append(f"{_stuck(look)} {size(device['quarantinedBytes'])} of FOREIGN was lazyd's and has not come back")
+    notes += [f"{_stuck(look)} {left}" for left in _left_behind(device)]
     if excess > 0:
         notes.append(f"{size(excess)} more than there is: nothing is admitted, and idle models leave for it")
     return notes
+
+
+def _left_behind(device: Device) -> list[str]:
+    """What models left, and has not come back."""
+    left = device.get("quarantined") or []
+    told = [f"{size(one['bytes'])} of {one['model']}{_pid(one)} never came back" for one in left[:_LEFT_BEHIND]]
+    rest = int(device["quarantinedBytes"]) - sum(int(one["bytes"]) for one in left[:_LEFT_BEHIND])
+    return [*told, f"{size(rest)} of {'others' if told else 'models'} never came back"] if rest > 0 else told
+
+
+def _pid(one: dict[str, Any]) -> str:
+    return f" (pid {one['pid']})" if one.get("pid") else ""
 
 
 def _stuck(look: Look) -> str:
@@ -200,3 +213,30 @@ def reservation_lines(reservations: Sequence[dict[str, Any]], look: Look) -> lis
         for one in reservations
     ]
     return lines(columns, rows, look)
+
+
+def wish_lines(wishes: Sequence[dict[str, Any]], look: Look) -> list[str]:
+    """Reservations that are waited for, as a table; under each stands what it waits for."""
+    columns = [
+        Column("WAITING", right=True),
+        Column("ON"),
+        Column("PID", right=True),
+        Column("SINCE", right=True),
+        Column("FOR", least=8),
+    ]
+    rows = [
+        [
+            Cell(size(one["bytes"]), "yellow"),
+            Cell(one["device"]),
+            Cell(str(one["pid"])),
+            Cell(about(one["waitedSec"])),
+            Cell(one.get("command") or "", "bold"),
+        ]
+        for one in wishes
+    ]
+    heading, *drawn = lines(columns, rows, look)
+    shown = [heading]
+    for one, line in zip(wishes, drawn, strict=True):
+        shown.append(line)
+        shown += [f"  {piece}" for why in one["why"] for piece in wrapped(one_line(why), look.width - 2, look)]
+    return shown

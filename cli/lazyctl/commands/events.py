@@ -11,6 +11,7 @@ import click
 from ..group import command
 from ..session import Session
 from ..terminal import Look, one_line
+from ..units import size
 from .show import flat, in_words
 
 _STYLES = {
@@ -67,6 +68,14 @@ def _lines(event: dict[str, Any], look: Look) -> list[str]:
 def _told(event: dict[str, Any]) -> str:
     """The reason, and of the data what it does not say already."""
     reason = event.get("reason") or ""
-    words = ((name, in_words(name, value)) for name, value in flat(event.get("data") or {}) if name != "worker")
-    data = ", ".join(f"{name} {word}" for name, word in words if word not in reason)
-    return "; ".join(filter(None, (reason, data)))
+    data = {name: value for name, value in (event.get("data") or {}).items() if name not in ("worker", "free_bytes")}
+    words = ((name, in_words(name, value)) for name, value in flat(data))
+    told = ", ".join(f"{name} {word}" for name, word in words if word not in reason)
+    return "; ".join(filter(None, (reason, told, _left(event["data"].get("free_bytes")))))
+
+
+def _left(free: Any) -> str:
+    """What a load or a reservation left of its devices."""
+    if not isinstance(free, dict):
+        return ""
+    return ", ".join(f"{size(count)} of {device}" for device, count in free.items()) + " left"

@@ -5,17 +5,19 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 import click
+
+from lazyd.errors import LazydError
 
 from ..child import CannotRun, environment, found, run
 from ..group import Bytes, command, timeout_option
 from ..names import DEVICE
 from ..program import complain
 from ..session import Session
-from ..terminal import one_line
+from ..terminal import one_line, wrapped
 from ..units import size
 
 if TYPE_CHECKING:
@@ -110,5 +112,16 @@ def _held(
 
 
 def _say_that_it_waits(session: Session, device: str, count: int) -> None:
-    line = f"waiting for {size(count)} of {one_line(device)}; Ctrl-C gives up"
-    click.echo(session.err.paint(line, "dim"), err=True, color=session.err.colour)
+    first = f"waiting for {size(count)} of {one_line(device)}; Ctrl-C gives up"
+    for line in (first, *_what_for(session, device, count)):
+        click.echo(session.err.paint(line, "dim"), err=True, color=session.err.colour)
+
+
+def _what_for(session: Session, device: str, count: int) -> list[str]:
+    """What keeps it waiting, as the daemon says it."""
+    own = {"device": device, "bytes": count, "pid": os.getpid()}
+    with suppress(LazydError):  # the reservation itself will say what is wrong
+        wishes = session.ask("Status").get("wishes") or []
+        told = [why for wish in wishes if own.items() <= wish.items() for why in wish["why"]]
+        return [f"  {piece}" for why in told for piece in wrapped(one_line(why), session.err.width - 2, session.err)]
+    return []

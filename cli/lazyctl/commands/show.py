@@ -41,7 +41,7 @@ def show(session: Session, model: str, everything: bool) -> None:
     said = dict(reply["metadata"])
     raw = said.pop(RAW, None) or {}
     sections = {
-        "spec": _facts(reply["spec"]),
+        "spec": [(name, _as_written(value)) for name, value in flat(reply["spec"])],
         "what its file says": _facts(said),
         "what a load will need": _needs(reply["prediction"]),
     }
@@ -55,6 +55,11 @@ def show(session: Session, model: str, everything: bool) -> None:
     if raw and not everything:
         lines += ["", look.paint(f"and {len(raw)} keys of its own: lazyctl show --all {model}", "dim")]
     session.say(*lines)
+
+
+def _as_written(value: Any) -> str:
+    """A setting, as it stands in a file."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def _facts(table: Mapping[str, Any]) -> list[tuple[str, str]]:

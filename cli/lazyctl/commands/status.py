@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from ..devices import device_lines, reservation_lines
+from ..devices import device_lines, reservation_lines, wish_lines
 from ..group import command
 from ..models import detail_lines, full_name, in_order, is_quiet, model_lines
 from ..names import MODEL
@@ -62,6 +62,8 @@ def status(session: Session, model: str | None, everything: bool, why: bool) -> 
         blocks.append(detail_lines(reply["models"][0], look))
     if reply["reservations"] and not model:
         blocks.append(reservation_lines(reply["reservations"], look))
+    if reply.get("wishes") and not model:
+        blocks.append(wish_lines(reply["wishes"], look))
     session.say(*_apart(blocks))
 
 

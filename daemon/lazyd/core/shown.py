@@ -11,6 +11,14 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defa
     """Base of what is shown; absent optional fields are left out."""
 
 
+class Quarantined(Shown, frozen=True, kw_only=True):
+    """What a worker left on a device."""
+
+    model: str
+    pid: int | None = None
+    bytes: int
+
+
 class Device(Shown, frozen=True):
     name: str
     kind: str
@@ -25,6 +33,7 @@ class Device(Shown, frozen=True):
     """The part of what is booked that reservations hold."""
     state: str
     """``ok``, ``lost`` (the driver has lost it) or ``silent`` (the driver does not answer)."""
+    quarantined: Sequence[Quarantined] | None = None
     uuid: str | None = None
     label: str | None = None
     temperature_c: int | None = None
@@ -37,6 +46,18 @@ class Reservation(Shown, frozen=True):
     bytes: int
     pid: int
     command: str | None = None
+
+
+class Wish(Shown, frozen=True, kw_only=True):
+    """A reservation that its client waits for."""
+
+    device: str
+    bytes: int
+    pid: int
+    command: str | None = None
+    waited_sec: float
+    why: Sequence[str]
+    """What keeps it waiting."""
 
 
 class Worker(Shown, frozen=True):

@@ -10,15 +10,18 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .core import Core
+from .held_up import held_up
 from .ledger import RAM, SLOTS
 from .ledger import Device as LedgerDevice
 from .lifecycle import LOADS, SERVES, State
 from .names import resolve, split
 from .records import Instance
 from .records import Model as ModelRecord
+from .records import Reservation as ReservationRecord
 from .records import Worker as WorkerRecord
-from .shown import Device, Model, ModelCounts, Reservation, Worker
+from .shown import Device, Model, ModelCounts, Quarantined, Reservation, Wish, Worker
 from .spec import ModelSpec
+from .wording import sentence
 from .world import World
 
 NONE: tuple[Any, ...] = ()
@@ -44,6 +47,8 @@ def show_device(world: World, device: LedgerDevice) -> Device:
         quarantined_bytes=device.quarantined_bytes,
         free_bytes=max(0, device.free_bytes) if device.lost is None else 0,
         reserved_bytes=sum(held.bytes for held in world.reservations.values() if held.device == device.name),
+        quarantined=[Quarantined(model=left.model, pid=left.pid, bytes=left.bytes) for left in device.quarantine]
+        or None,
         state="lost" if device.lost is not None else "silent" if device.is_silent(world.now) else "ok",
         uuid=device.uuid,
         label=device.label,
@@ -57,6 +62,23 @@ def reservations(core: Core) -> list[Reservation]:
     return [
         Reservation(id=held.id, device=held.device, bytes=held.bytes, pid=held.pid, command=held.command)
         for held in core.world.reservations.values()
+    ]
+
+
+def wishes(core: Core, now: float) -> list[Wish]:
+    """Those that are waited for, in the order in which they came."""
+    world = core.world
+    waiting = [wish for wish in world.wanting.values() if isinstance(wish, ReservationRecord)]
+    return [
+        Wish(
+            device=wish.device,
+            bytes=wish.bytes,
+            pid=wish.pid,
+            command=wish.command,
+            waited_sec=max(0.0, now - wish.since),
+            why=[sentence(clause) for clause in held_up(world, wish)],
+        )
+        for wish in waiting
     ]
 
 

@@ -12,7 +12,7 @@ from .lifecycle import LOADS, State
 from .needs import GPU
 from .records import Instance, Model, Prediction, Worker
 from .rules import idle_until
-from .wording import amounts, duration, listed
+from .wording import amounts, duration, listed, sentence
 from .world import World
 
 
@@ -30,10 +30,6 @@ def why(world: World, model: Model | None) -> list[str]:
         if other is not None and other is not instance:
             found.append(f"an earlier life still holds {held(world, worker)}: {ending(world, other)}")
     return [sentence(clause) for clause in found]
-
-
-def sentence(clause: str) -> str:
-    return clause[:1].upper() + clause[1:].rstrip(".") + "."
 
 
 def absent(world: World, model: Model) -> list[str]:

@@ -42,3 +42,8 @@ def listed(parts: Sequence[str]) -> str:
 def counted(n: int, thing: str) -> str:
     """``1 call``, ``3 calls``."""
     return f"{n} {thing}" if n == 1 else f"{n} {thing}s"
+
+
+def sentence(clause: str) -> str:
+    """``it is cold`` as ``It is cold.``"""
+    return clause[:1].upper() + clause[1:].rstrip(".") + "."

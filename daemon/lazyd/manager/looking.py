@@ -101,6 +101,7 @@ class Looking:
                 "devices": self._devices(),
                 "models": self._models_and_why(given.model) if given.why else self._models(given.model),
                 "reservations": view.reservations(self._core),
+                "wishes": view.wishes(self._core, monotonic()),
             }
         )
 

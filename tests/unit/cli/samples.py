@@ -120,6 +120,13 @@ def reservation(**fields: Any) -> dict[str, Any]:
     return {"id": "r1", "device": "gpu0", "bytes": 8 * GIB, "pid": 99, "command": "train.py", **fields}
 
 
+def wish(**fields: Any) -> dict[str, Any]:
+    """A reservation that waits."""
+    why = ["It needs 8.0 GiB of gpu0, where 3.5 GiB of 21.5 GiB are free: llava holds 7.0 GiB: a call is in flight."]
+    given = {"device": "gpu0", "bytes": 8 * GIB, "pid": 98, "command": "./render.sh", "waitedSec": 12.4, "why": why}
+    return {**given, **fields}
+
+
 def health(**models: str) -> dict[str, Any]:
     return {"status": "ready", "live": True, "ready": True, "models": models}
 

@@ -272,6 +272,14 @@ def test_an_event_does_not_say_the_same_twice(daemon: Daemon, lazyctl: Lazyctl) 
     assert third == "it uses more; bytes 1.0 GiB, booked 512 MiB"
 
 
+def test_a_load_tells_what_it_left_of_its_devices(daemon: Daemon, lazyctl: Lazyctl) -> None:
+    booked, free = {"gpu0": 7 * 2**30, "ram": 2**28}, {"gpu0": 29 * 2**29, "ram": 2**34}
+    data = {"worker": "w7", "bytes": booked, "free_bytes": free}
+    daemon.answer("Subscribe", event("loading", reason="7.0 GiB of gpu0 and 256 MiB of ram", data=data))
+    (line,) = lazyctl("events").out.splitlines()
+    assert line[8:].split(maxsplit=2)[2] == "7.0 GiB of gpu0 and 256 MiB of ram; 14.5 GiB of gpu0, 16.0 GiB of ram left"
+
+
 def test_events_tell_when_what_and_why(daemon: Daemon, lazyctl: Lazyctl) -> None:
     daemon.answer("Subscribe", event("evicted", device="ram", reason="for ocr", data={"freedBytes": 2**30}, dropped=3))
     first, second = lazyctl("events").out.splitlines()

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from lazyctl.bars import apportion
-from lazyctl.devices import device_lines, program, reservation_lines
+from lazyctl.devices import device_lines, program, reservation_lines, wish_lines
 from lazyctl.terminal import Look, cells
 
-from .samples import GIB, MIB, device, gpu, hot, reservation, worker
+from .samples import GIB, MIB, device, gpu, hot, reservation, wish, worker
 
 GLYPHS = "█▌▓▒▚░·"
 
@@ -117,9 +117,18 @@ def test_a_silent_device_says_so_beneath_its_bar() -> None:
 
 
 def test_memory_that_never_came_back_is_named() -> None:
-    lines = device_lines([gpu(quarantinedBytes=GIB)], Look())
-    assert lines[-1] == "  ▚ 1.0 GiB of FOREIGN was lazyd's and has not come back"
+    lines = device_lines([gpu(quarantinedBytes=GIB, quarantined=[{"model": "tts", "pid": 4711, "bytes": GIB}])], Look())
+    assert lines[-1] == "  ▚ 1.0 GiB of tts (pid 4711) never came back"
     assert (bar(lines).count("▚"), bar(lines).count("▒")) == (4, 7)
+
+
+def test_of_many_that_left_memory_a_few_are_named() -> None:
+    left = [{"model": f"m{number}", "bytes": GIB // 8} for number in range(8)]
+    lines = device_lines([gpu(quarantinedBytes=GIB, quarantined=left)], Look())
+    assert [line.strip() for line in lines[-4:]] == [
+        *(f"▚ 128 MiB of m{number} never came back" for number in range(3)),
+        "▚ 640 MiB of others never came back",
+    ]
 
 
 @pytest.mark.parametrize("fields", [{"foreignBytes": 10 * GIB}, {"budgetBytes": int(13.5 * GIB), "foreignBytes": 0}])
@@ -172,8 +181,19 @@ def test_reservations_are_listed_with_what_they_are_for() -> None:
     ]
 
 
-def test_a_program_is_named_without_its_options() -> None:
-    assert program(reservation(command="python train.py --epochs 3")) == "python train.py"
+def test_a_reservation_that_waits_says_what_for() -> None:
+    lines = wish_lines([wish()], Look(width=60))
+    assert [line.split() for line in lines[:2]] == [
+        ["WAITING", "ON", "PID", "SINCE", "FOR"],
+        ["8.0", "GiB", "gpu0", "98", "12", "s", "./render.sh"],
+    ]
+    assert " ".join(" ".join(lines[2:]).split()) == wish()["why"][0]
+    assert max(map(cells, lines)) <= 60
+
+
+def test_a_program_is_named_without_its_directory_and_options() -> None:
+    assert program(reservation(command="/opt/venv/bin/python train.py --epochs 3")) == "python train.py"
+    assert program(reservation(command="bin/")) == "bin/"
     assert program(reservation(command=None)) == "pid 99"
 
 

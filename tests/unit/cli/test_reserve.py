@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pty
+import re
 import signal
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from lazyctl.child import environment, found
 from lazyd import errors
 
 from ..client.fakes import DEADLINE_S, eventually
+from . import samples
 from .conftest import Daemon, Lazyctl
 
 GIB = 2**30
@@ -290,10 +292,16 @@ def test_who_waits_at_a_terminal_is_told_what_for(daemon: Daemon, start: Start) 
         yield {"reservation": "r1"}
 
     daemon.on["Reserve"] = wait
+    daemon.on["Status"] = lambda _: samples.status(
+        wishes=[samples.wish(pid=1), samples.wish(pid=command.pid, why=["Others use it."])]
+    )
     terminal, other_end = pty.openpty()
     command = start("gpu0", "8GiB", "--", "true", stderr=other_end)
     os.close(other_end)
-    assert b"waiting for 8.0 GiB of gpu0; Ctrl-C gives up" in os.read(terminal, 1000)
+    said = ""
+    while not said.endswith("use it.\r\n"):
+        said += re.sub(r"\x1b\[[0-9;]*m", "", os.read(terminal, 1000).decode())
+    assert said.splitlines() == ["waiting for 8.0 GiB of gpu0; Ctrl-C gives up", "  Others use it."]
     waiting.clear()
     assert command.wait(DEADLINE_S) == 0
     os.close(terminal)

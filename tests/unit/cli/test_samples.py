@@ -16,8 +16,12 @@ REPLIES: dict[str, Any] = {
     "Status": samples.status(
         samples.hot(why=["it is used"]),
         samples.model(),
-        devices=[samples.device(), samples.gpu()],
+        devices=[
+            samples.device(),
+            samples.gpu(quarantined=[{"model": "tts", "pid": 4711, "bytes": 5}, {"model": "ocr", "bytes": 6}]),
+        ],
         reservations=[samples.reservation()],
+        wishes=[samples.wish()],
     ),
     "Reload": {"added": [], "changed": ["gemma"], "removed": [], "warnings": ["budget.gpu7: there is no gpu7"]},
     "Health": samples.health(gemma="loaded"),
