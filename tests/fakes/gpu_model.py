@@ -36,7 +36,7 @@ class GpuModel:
     `context_mib` is what a process pays on each GPU as soon as it uses it; parking leaves that, and
     `residue_mib`. `hidden`: the driver does not show the process; `in_child`: a child of it has the memory. `gate`
     is a file for which the load waits at its end, `fails` what it then says instead of being loaded. In the file
-    `roll` it writes its pid and `called`, a line.
+    `roll` it writes a line: the pid that has the memory, its own, and `called`.
     `error` is the manner of running out: ``torch``, ``cuda``, ``ggml`` or ``abort``.
     """
 
@@ -70,7 +70,7 @@ class GpuModel:
         self._child = subprocess.Popen(["sleep", "infinity"]) if in_child else None
         if roll is not None:
             with open(roll, "a") as file:
-                file.write(f"{self._pid()} {called}\n")
+                file.write(f"{self._pid()} {os.getpid()} {called}\n")
         self._allocate(context_mib * len(self._gpus))
         self._weights = self._ramp()
         free(self._allocate(load_peak_mib))
