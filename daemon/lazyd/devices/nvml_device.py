@@ -6,6 +6,7 @@ at the first answer and kept. What only some GPUs have (processes, sensors) may 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from time import monotonic
@@ -15,6 +16,8 @@ from .source import CUDA, DeviceGone, Sample
 
 READINGS = 3
 """So often at most are the two figures read that are to agree."""
+FIRST_NAMESPACE = 0xEFFFFFFC
+"""The inode of the process ids of the machine itself, as the kernel has it (PROC_PID_INIT_INO)."""
 SENSORS_S = 1.0
 """Temperature and power are for people: no more often than this."""
 
@@ -33,6 +36,25 @@ def trouble(nvml: Any, error: Any) -> Exception:
     if error.value == nvml.NVML_ERROR_NO_PERMISSION:
         return PermissionError(reason_of(error))
     return OSError(reason_of(error))
+
+
+def sees_all_ids() -> bool:
+    """Whether an id that a driver tells means here what it means there: not so in a container."""
+    try:
+        return os.stat("/proc/self/ns/pid").st_ino == FIRST_NAMESPACE
+    except OSError:
+        return True
+
+
+def is_here(pid: int) -> bool:
+    """Whether an id is that of a process, of whomever."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):
+        return True
+    return True
 
 
 @dataclass
@@ -99,15 +121,17 @@ class Device:
     def _processes(self) -> dict[int, int]:
         """Bytes by process id. A process may compute and draw: each list then shows all that it has.
 
-        Those without a figure (None) are left out.
+        Those without a figure (None) are left out, and in a container the ids that are nobody's there: drivers tell
+        those of the machine, and one's own processes have others. To lazyd such a process is one that is hidden.
         """
         found: dict[int, int] = {}
+        are_known = sees_all_ids()
         for kind in ("Compute", "Graphics", "MPSCompute"):
             versions = [
                 getattr(self.nvml, f"nvmlDeviceGet{kind}RunningProcesses_{version}") for version in ("v3", "v2")
             ]
             for process in self._ask(kind, *versions) or ():
-                if process.usedGpuMemory is not None:
+                if process.usedGpuMemory is not None and (are_known or is_here(process.pid)):
                     found[process.pid] = max(found.get(process.pid, 0), process.usedGpuMemory)
         return found
 

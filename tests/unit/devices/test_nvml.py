@@ -75,6 +75,15 @@ def test_a_process_that_is_not_shown_or_without_a_figure_is_used_memory_of_nobod
     assert (sample.used_bytes, sample.processes) == (2 * GIB, {})
 
 
+def test_in_a_container_ids_that_are_nobodys_name_nobody(driver: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
+    driver.allocate(0, GIB)
+    driver.stranger(0, 2 * GIB, pid=2**22 + 5)  # more than any process has: as if of another namespace
+    assert gpus().sample("gpu0").processes == {os.getpid(): GIB, 2**22 + 5: 2 * GIB}
+    monkeypatch.setattr(nvml_device, "sees_all_ids", lambda: False)
+    sample = gpus().sample("gpu0")
+    assert (sample.used_bytes, sample.processes) == (3 * GIB, {os.getpid(): GIB})
+
+
 @pytest.mark.parametrize("old", [False, True])
 def test_what_the_driver_has_set_aside_is_never_counted_twice(tmp_path: Path, old: bool) -> None:
     with used_here(StandIn(tmp_path / "driver", gpus=[22 * GIB], reserved=512 * MIB)) as driver:

@@ -14,6 +14,7 @@ import pytest
 
 from lazyd.core.effects import Sample
 from lazyd.core.events import DeviceLost, DeviceSeen, Event, MemoryPressure
+from lazyd.devices import nvml_device
 from lazyd.devices.first_look import FirstLook
 from lazyd.devices.nvml import Nvml
 from lazyd.devices.ram import Ram
@@ -31,7 +32,8 @@ MEMORY = "nvmlDeviceGetMemoryInfo_v2"
 
 
 @pytest.fixture
-def driver(tmp_path: Path) -> Iterator[StandIn]:
+def driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[StandIn]:
+    monkeypatch.setattr(nvml_device, "sees_all_ids", lambda: True)  # there are ids here that no process has
     with used_here(StandIn(tmp_path / "driver", gpus=[22 * GIB, 16 * GIB], release_s=0)) as driver:
         yield driver
 
