@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from lazyd.core import answers, effects, events
@@ -51,12 +51,15 @@ def _could_have(world: World, pending: Pending, spec: ModelSpec, device: str) ->
     forecast = predicted.ways.get("gpu" if is_gpu else "ram") if predicted is not None else None
     if predicted is None or forecast is None or not told.allows(spec, device) or device in books.lost:
         return False
-    wanted = {RAM: forecast.peak.ram_bytes + (0 if is_gpu else sum(predicted.files.values()))}
+    staying = _who_stays(world, spec.key, with_busy=bool(pending.fields.get("parent")))
+    files = {file: n for name in staying if name in books.entries for file, n in books.entries[name].files.items()}
+    wanted = {RAM: forecast.peak.ram_bytes + sum((files | ({} if is_gpu else predicted.files)).values())}
     if is_gpu:
         wanted[device] = forecast.peak.gpu_bytes[0]
     for name, n in wanted.items():
-        stays = sum(_what_stays(world, name, spec.key, with_busy=bool(pending.fields.get("parent"))))
-        if n + stays > books.sure_most(name):
+        held = sum(books.entries[worker].booking.get(name, 0) for worker in staying if worker in books.entries)
+        reserved = sum(held.bytes for held in books.reserved.values() if held.device == name)
+        if n + held + reserved > books.sure_most(name):
             return False
     return True
 
@@ -99,15 +102,16 @@ def _its_turn_is_taken(world: World, model: str) -> bool:
     return False
 
 
-def _what_stays(world: World, device: str, but: str, *, with_busy: bool) -> Iterator[int]:
-    told = world.manager.told
+def _who_stays(world: World, but: str, *, with_busy: bool) -> list[str]:
+    """The workers that do not leave for a model."""
+    told, found = world.manager.told, []
     for name, worker in told.workers.items():
         really = world.every_worker[name]
         kept = any(told.is_kept(model) for model in worker.objects if model != but)
         busy = any(lease.in_flight for lease in really.leases.values())
         if kept or (with_busy and busy):
-            yield told.books.entries[name].booking.get(device, 0) if name in told.books.entries else 0
-    yield sum(held.bytes for held in told.books.reserved.values() if held.device == device)
+            found.append(name)
+    return found
 
 
 def _has_failed(world: World, pending: Pending, _: Any) -> bool:

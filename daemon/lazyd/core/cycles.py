@@ -17,9 +17,10 @@ from dataclasses import dataclass, field
 
 from . import requests
 from .answers import NoRoom
+from .ledger import RAM
 from .lifecycle import LOADS, SERVES, State
 from .placement import Placement, shapes
-from .records import FRESH_LEASE_S, Instance, Lease, LeaseStage, Model, Prediction, Waiter
+from .records import FRESH_LEASE_S, Instance, Lease, LeaseStage, Model, Prediction, Waiter, Worker
 from .world import World
 
 
@@ -145,21 +146,28 @@ def can_come(world: World, model: Model | None, left: Collection[Instance]) -> b
 
 def fits_beside(world: World, model: Model, held: Collection[Instance]) -> bool:
     """Whether a placement fits once everything has left that is neither kept nor held."""
+    staying = [worker for worker in world.workers.values() if stays(worker, held)]
+    files = world.ledger.files_of(worker.id for worker in staying)
     for placement in ways(world, model):
-        booking = placement.booking
+        booking = placement.beside(world.ledger, files)
         room = {name: world.ledger.devices[name].sure_limit_bytes for name in booking}
         for known in world.reservations.values():
             if known.device in room:
                 room[known.device] -= known.bytes
-        for worker in world.workers.values():
-            stays = [i for i in worker.instances.values() if i in held or i.model.kept]
+        if RAM in room:
+            room[RAM] -= sum(files.values())
+        for worker in staying:
             for name in room:
-                if stays:
-                    room[name] -= world.ledger.freed_by(worker.id).get(name, 0)
-                room[name] -= sum(world.ledger.held(i.holder).get(name, 0) for i in stays)
+                room[name] -= world.ledger.held(worker.id).get(name, 0)
+                room[name] -= sum(world.ledger.held(i.holder).get(name, 0) for i in stays(worker, held))
         if all(room[name] >= n for name, n in booking.items()):
             return True
     return False
+
+
+def stays(worker: Worker, held: Collection[Instance]) -> list[Instance]:
+    """What is in it that does not leave."""
+    return [i for i in worker.instances.values() if i in held or i.model.kept]
 
 
 def ways(world: World, model: Model) -> Iterator[Placement]:

@@ -12,7 +12,7 @@ because of them, on the lower one, `sure_foreign_bytes`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 HOST = "host"
@@ -181,14 +181,17 @@ class Ledger:
         """What a holder has, without the files that it maps."""
         return self.bookings.get(holder, {})
 
-    def freed_by(self, holder: str, still_mapped: Collection[str] = ()) -> dict[str, int]:
-        """What the end of a holder gives back: with the files that nobody else maps, but for those
-        that are to be mapped anyway."""
+    def freed_by(self, holder: str) -> dict[str, int]:
+        """What the end of a holder gives back: with the files that nobody else maps."""
         freed = dict(self.held(holder))
         for file, size in self.files.get(holder, {}).items():
-            if self.mapped[file] == 1 and file not in still_mapped:
+            if self.mapped[file] == 1:
                 freed[RAM] = freed.get(RAM, 0) + size
         return freed
+
+    def files_of(self, holders: Iterable[str]) -> dict[str, int]:
+        """The files that any of these holders maps, each once."""
+        return {file: size for holder in holders for file, size in self.files.get(holder, {}).items()}
 
     def unmapped(self, files: Booking) -> int:
         """The bytes of those files that nobody maps yet."""

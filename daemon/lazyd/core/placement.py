@@ -12,10 +12,10 @@ a place in the family, and memory only if the family's worker has yet to be star
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 
-from .ledger import CUDA, HOST, SLOTS, Device, slots_of
+from .ledger import CUDA, HOST, SLOTS, Device, Ledger, slots_of
 from .needs import GPU, RAM, Forecast, Layers, Need, divided_over, offloaded
 from .records import Model, Prediction
 from .world import World
@@ -38,6 +38,11 @@ class Placement:
     places: dict[str, int] = field(default_factory=dict)
     way: str = ""
     layers: dict[str, int] = field(default_factory=dict)
+
+    def beside(self, ledger: Ledger, lasting: Collection[str]) -> dict[str, int]:
+        """What must be free when all have left but those who map these files: others may map its files now."""
+        files = sum(size for file, size in self.files.items() if file in ledger.mapped and file not in lasting)
+        return {**self.booking, RAM: self.booking.get(RAM, 0) + files} if files else self.booking
 
     @property
     def rank(self) -> int:

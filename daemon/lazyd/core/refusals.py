@@ -13,7 +13,8 @@ import msgspec
 from .answers import NoRoom
 from .eviction import goes, keepers
 from .holders import amount, holders, part_of
-from .ledger import SLOTS, Booking, Device
+from .ledger import RAM, SLOTS, Device
+from .placement import Placement
 from .records import Model, Seeker, Worker
 from .wording import size
 from .world import World
@@ -22,8 +23,9 @@ DEVICES = 4
 """Of so many devices it is told why they have no room."""
 
 
-def never(world: World, model: Model, booking: Booking) -> NoRoom | None:
-    """Why a booking can never be had as things stand; None if it can."""
+def never(world: World, model: Model, placement: Placement) -> NoRoom | None:
+    """Why a placement can never be had as things stand; None if it can."""
+    booking = placement.beside(world.ledger, lasting_files(world, model))
     return next(filter(None, (too_big(world, model, name, n) for name, n in booking.items())), None)
 
 
@@ -51,6 +53,7 @@ def too_big(world: World, model: Model, device_name: str, needed: int) -> NoRoom
     """Whether `needed` exceeds what can ever be free of a device."""
     device = world.ledger.devices[device_name]
     kept = sum(held_by(world, worker, device_name) for worker in keepers(world) if keeps(worker, model))
+    kept += sum(lasting_files(world, model).values()) if device_name == RAM else 0
     kept += sum(known.bytes for known in world.reservations.values() if known.device == device_name)
     if needed > device.sure_limit_bytes - kept:
         return NoRoom(
@@ -69,10 +72,15 @@ def keeps(worker: Worker, model: Model) -> bool:
     return any(i.model.kept and i.model is not model and not goes(i) for i in worker.instances.values())
 
 
+def lasting_files(world: World, model: Model) -> dict[str, int]:
+    """The files that stay in memory, whoever maps them too."""
+    return world.ledger.files_of(worker.id for worker in keepers(world) if keeps(worker, model))
+
+
 def held_by(world: World, worker: Worker, device_name: str) -> int:
-    """What a worker holds of a device, with the places of those objects in it that are kept."""
+    """What a worker holds of a device, with the places of those objects in it that are kept, and without files."""
     places = sum(world.ledger.held(i.holder).get(device_name, 0) for i in worker.instances.values() if i.model.kept)
-    return world.ledger.freed_by(worker.id).get(device_name, 0) + places
+    return world.ledger.held(worker.id).get(device_name, 0) + places
 
 
 def explain(world: World, device: Device, needed: int, seeker: Seeker | None = None, *, lasting: bool = False) -> str:

@@ -79,8 +79,12 @@ def consider(world: World, seeker: Seeker, line: Line) -> None:
     if not seekers.is_known(world, seeker):
         return
     groups, refusal = possible(world, seeker, line)
+
+    def room(name: str) -> int:
+        return line.headroom(seeker, name)
+
     if not groups:
-        if not seekers.goes_elsewhere(world, seeker, lambda name: line.headroom(seeker, name)):
+        if not seekers.goes_elsewhere(world, seeker, room, is_barred=True):
             seekers.refuse(world, seeker, refusal)
         return
     answering = [[placement for placement in group if not is_silent(world, placement)] for group in groups]
@@ -91,7 +95,7 @@ def consider(world: World, seeker: Seeker, line: Line) -> None:
             break
         if settles(world, seeker, group, line):
             return
-    if seeker.key in world.plans or seekers.goes_elsewhere(world, seeker, lambda name: line.headroom(seeker, name)):
+    if seeker.key in world.plans or seekers.goes_elsewhere(world, seeker, room, is_barred=False):
         return
     if not seeker_waits(seeker):
         device = world.ledger.devices[next(iter(groups[0][0].booking))]

@@ -47,16 +47,18 @@ def placements(world: World, seeker: Seeker, room: Room) -> list[list[Placement]
     return shapes(world, seeker, room)
 
 
-def goes_elsewhere(world: World, seeker: Seeker, room: Room) -> bool:
-    """A parked model whose way back is barred could be had where it was not: then it is ended, to load there. So it
-    is decided what happens next, as it is while one has yet to find out what it would need there."""
+def goes_elsewhere(world: World, seeker: Seeker, room: Room, *, is_barred: bool) -> bool:
+    """A parked model that cannot come back now could be had where it was not: then it is ended, to load there. If its
+    way back is barred for good, it is enough that there may be room some time. So it is decided what happens
+    next, as it is while one has yet to find out what it would need there."""
     if not isinstance(seeker, Model) or seeker.instance is None or not parking.is_parked(seeker):
         return False
     if not is_predicted(world, seeker):  # an earlier manager has loaded it
         return True
     gpus = set(seeker.instance.worker.gpus)
     others = (p for shape in shapes(world, seeker, room) for p in shape if gpus.isdisjoint(p.booking))
-    if not any(world.ledger.fits(p.booking) and never(world, seeker, p) is None for p in others):
+    possible = [p for p in others if never(world, seeker, p) is None]
+    if not (possible if is_barred else any(world.ledger.fits(p.booking) for p in possible)):
         return False
     lives.unload(world, seeker.instance, "it can be had elsewhere, and not where it was")
     return True
@@ -65,7 +67,7 @@ def goes_elsewhere(world: World, seeker: Seeker, room: Room) -> bool:
 def never(world: World, seeker: Seeker, placement: Placement) -> NoRoom | None:
     """Why a placement can never be had as things stand; None: it may be some time."""
     if isinstance(seeker, Model):
-        return refusals.never(world, seeker, placement.booking)
+        return refusals.never(world, seeker, placement)
     return reservations.too_much(world, seeker, world.ledger.devices[seeker.device])
 
 

@@ -246,6 +246,19 @@ def test_an_adopted_parked_model_whose_gpu_is_taken_loads_elsewhere() -> None:
     assert (story.state("a"), story.devices_of("a")[0]) == (State.LOADING, "gpu1")
 
 
+def test_a_parked_model_whose_gpu_is_reserved_waits_for_room_elsewhere() -> None:
+    story = adopted(parked(device="gpu"), gpus_gib=(10, 8))
+    story.tell(events.Reserve(request=next(story.requests), device="gpu0", bytes=7 * GIB, holder=1000))
+    story.strangers["gpu1"] = 3 * GIB
+    story.sample("gpu1")
+    request = story.get("a", timeout=60)
+    assert request not in story.answers
+    assert story.core.world.workers["adopted"].stopping
+    story.strangers["gpu1"] = 0
+    story.sample("gpu1")
+    assert (story.state("a"), story.devices_of("a")[0]) == (State.LOADING, "gpu1")
+
+
 def test_a_parked_model_stays_parked_where_nothing_else_is_allowed_to_it() -> None:
     story = adopted(parked(device="gpu"), gpus_gib=(10, 7))
     story.pin("a")  # it may have no more than three quarters of either GPU

@@ -7,7 +7,7 @@ from lazyd.core.lifecycle import State
 from lazyd.core.needs import Forecast, Layers, Need
 from lazyd.core.spec import GIB, MIB, Settings
 
-from .story import Story, spec, ways
+from .story import RESIDENT, Story, spec, ways
 
 NO_MARGIN = Settings(budget={}, gpu_margin_bytes=0)
 
@@ -204,3 +204,16 @@ def test_learned_needs_of_a_division_go_before_the_sum_of_its_layers() -> None:
     story = Story(spec("big"), gpus_gib=(6, 8), predictions={"big": known}, settings=NO_MARGIN)
     story.get("big")
     assert start_of(story, "big").memo["booking"] == {"gpu0": GIB, "gpu1": 2 * GIB, "ram": MIB}
+
+
+def test_a_file_that_kept_models_share_leaves_no_room_either() -> None:
+    """What does not fit beside it is refused at once, and not left to wait."""
+    need = {"ram": Forecast(peak=Need(ram_bytes=GIB))}
+    predictions = {name: events.Predicted(model=name, ways=need, files={"8:1": 4 * GIB}) for name in "ab"}
+    kept = [spec(name, tier=RESIDENT) for name in "ab"]
+    story = Story(*kept, spec("c"), sizes={"c": 5}, predictions=predictions)
+    story.ready("a")
+    story.ready("b")
+    refused = story.answers[story.get("c")]
+    assert isinstance(refused, answers.NoRoom)
+    assert refused.free_bytes == 4 * GIB
