@@ -11,7 +11,7 @@ MIB = 1024**2
 
 
 class CudaModel:
-    """Holds `size_mib` of the first GPU that it sees."""
+    """Holds `size_mib` of the first GPU that it sees, and the context that this takes."""
 
     def __init__(self, size_mib: int) -> None:
         self._cuda = Cuda()
@@ -28,5 +28,15 @@ class CudaModel:
         self._cuda.allocate(self._size)
 
 
+class Unparkable(CudaModel):
+    """Leaves when it is idle."""
+
+    park = None  # type: ignore[assignment]
+
+
 def make(**options: Any) -> CudaModel:
+    return Unparkable(**options)
+
+
+def make_parkable(**options: Any) -> CudaModel:
     return CudaModel(**options)

@@ -1,13 +1,20 @@
 /* CUDA's driver interface, as far as a program needs it that allocates: on the GPUs of the stand-in.
 
    Built as libcuda.so.1 in a folder of its own, for programs that are to find it and no others. What is set aside
-   for a context is what a real one costs. */
+   for a context is what a real one costs. With STANDIN_HIDES the driver does not show its processes, as in a container. */
 #include "state.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum result { SUCCESS = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NOT_INITIALIZED = 3, NO_DEVICE = 100 };
+enum result {
+    SUCCESS = 0,
+    INVALID_VALUE = 1,
+    OUT_OF_MEMORY = 2,
+    NOT_INITIALIZED = 3,
+    NO_DEVICE = 100,
+    INVALID_CONTEXT = 201,
+};
 
 #define CONTEXT_BYTES (256ull << 20)
 
@@ -18,7 +25,7 @@ int getpid(void);
 
 static struct state *state;
 static int visible[MOST_GPUS], visible_count;
-static int current = -1;
+static _Thread_local int current = -1; /* a context is current in one thread alone */
 static int contexts[MOST_GPUS];
 
 static void see(int gpu) {
@@ -54,7 +61,8 @@ int cuDeviceGet(int *device, int ordinal) {
 }
 
 static int allocate(int ordinal, uint64_t bytes, int64_t *serial) {
-    *serial = standin_allocate(state, visible[ordinal], getpid(), bytes, COMPUTE, SHOWN, 1);
+    enum shown shown = getenv("STANDIN_HIDES") == NULL ? SHOWN : HIDDEN;
+    *serial = standin_allocate(state, visible[ordinal], getpid(), bytes, COMPUTE, shown, 1);
     return *serial > 0 ? SUCCESS : OUT_OF_MEMORY;
 }
 
@@ -72,13 +80,16 @@ int cuCtxSetCurrent(void *context) {
 }
 
 int cuMemAlloc_v2(unsigned long long *at, size_t bytes) {
-    return current < 0 ? NOT_INITIALIZED : allocate(current, bytes, (int64_t *)at);
+    return current < 0 ? INVALID_CONTEXT : allocate(current, bytes, (int64_t *)at);
 }
 
-int cuMemFree_v2(unsigned long long at) { return standin_free(state, at, 0) > 0 ? SUCCESS : INVALID_VALUE; }
+int cuMemFree_v2(unsigned long long at) {
+    if (current < 0) return INVALID_CONTEXT;
+    return standin_free(state, at, 0) > 0 ? SUCCESS : INVALID_VALUE;
+}
 
 int cuMemGetInfo_v2(size_t *free_bytes, size_t *total) {
-    if (current < 0) return NOT_INITIALIZED;
+    if (current < 0) return INVALID_CONTEXT;
     const struct gpu *gpu = &state->gpus[visible[current]];
     standin_lock(state);
     standin_reap(state);
