@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -13,6 +14,7 @@ NVML = BUILD / "libnvidia-ml.so.1"
 CUDA = BUILD / "cuda" / "libcuda.so.1"
 """In a folder of its own: libraries of models would find it beside the other one."""
 SOURCES = {NVML: ("nvml.c", "state.c"), CUDA: ("cuda.c", "state.c")}
+REMEDY = "make setup, or sudo apt-get install gcc libc6-dev"
 FLAGS = ("-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-fPIC", "-shared", "-pthread")
 
 
@@ -32,7 +34,7 @@ def library(which: Path = NVML) -> Path:
     handle, new = tempfile.mkstemp(dir=str(which.parent), suffix=".so")
     os.close(handle)
     try:
-        subprocess.run(["gcc", *FLAGS, f"-Wl,-soname,{which.name}", "-o", new, *map(str, sources)], check=True)
+        compile_(new, which.name, sources)
         os.chmod(new, 0o755)
         os.replace(new, which)
     except BaseException:
@@ -41,6 +43,26 @@ def library(which: Path = NVML) -> Path:
     return which
 
 
+def compile_(to: str, name: str, sources: list[Path]) -> None:
+    """Raises as `library` does."""
+    try:
+        subprocess.run(["gcc", *FLAGS, f"-Wl,-soname,{name}", "-o", to, *map(str, sources)], check=True)
+    except FileNotFoundError:
+        raise FileNotFoundError("gcc compiles the stand-in driver and is not installed: " + REMEDY) from None
+
+
+def main() -> int:
+    try:
+        for each in SOURCES:
+            library(each)
+    except FileNotFoundError as missing:
+        print(f"fakes: {missing}", file=sys.stderr)
+        return 1
+    except subprocess.CalledProcessError:
+        print(f"fakes: gcc did not compile the stand-in driver; if a header is missing: {REMEDY}", file=sys.stderr)
+        return 1
+    return 0
+
+
 if __name__ == "__main__":
-    for each in SOURCES:
-        library(each)
+    sys.exit(main())

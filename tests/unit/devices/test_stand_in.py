@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -159,3 +160,25 @@ def test_another_interpreter_can_allocate(driver: StandIn) -> None:
     assert driver.held(1, process.pid) == GIB
     process.communicate(b"\n")
     assert driver.used(1) == 0
+
+
+@pytest.mark.parametrize(
+    ("gcc", "said"),
+    [
+        (None, "fakes: gcc compiles the stand-in driver and is not installed: make setup, or sudo apt-get install gcc"),
+        ("#!/bin/sh\nexit 1\n", "fakes: gcc did not compile the stand-in driver; if a header is missing: make setup"),
+    ],
+)
+def test_what_is_missing_to_compile_it_is_said(tmp_path: Path, gcc: str | None, said: str) -> None:
+    sources = tmp_path / "tests" / "fakes" / "nvml"
+    shutil.copytree(ROOT / "tests" / "fakes" / "nvml", sources, ignore=shutil.ignore_patterns("__pycache__"))
+    commands = tmp_path / "bin"
+    commands.mkdir()
+    if gcc is not None:
+        (commands / "gcc").write_text(gcc)
+        (commands / "gcc").chmod(0o755)
+    build = [sys.executable, str(sources / "build.py")]
+    ran = subprocess.run(build, env={"PATH": str(commands)}, capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stdout) == (1, "")
+    assert ran.stderr.startswith(said)
+    assert not list((tmp_path / "build").rglob("*.so*"))
