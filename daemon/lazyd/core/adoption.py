@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import agreement, cost, growth, leases, lives, reports, reservations
+from . import agreement, cost, growth, leases, lives, reports, reservations, strangers
 from .effects import Resume
 from .events import HostFound, LeaseReport, ObjectReport, WorkerReport
 from .ledger import RAM, slots_of
@@ -34,6 +34,8 @@ def host_found(world: World, event: HostFound) -> None:
             agreement.agree(world, known, report)
     for kept in event.reservations:
         reservations.adopt(world, kept)
+    if event.workers or event.reservations:
+        strangers.forget_lower(world)
     world.note("host found", workers=len(event.workers))
 
 

@@ -62,25 +62,26 @@ def report(world: World, worker: Worker, device: str, n: int, booked: int) -> No
 
 
 def learn(world: World, worker: Worker, *, ran_out: bool = False) -> None:
-    """Tells what a worker needed, for the next of its kind. One that ran out of memory within its
-    booking has taught nothing. Of what was never measured, as in a load under an earlier manager, the
-    booking is all that is known."""
-    service = worker.service_peak
-    if ran_out:
-        seen = {name: max(worker.load_peak.get(name, 0), service.get(name, 0)) for name in worker.promised}
-        exceeded = any(n > worker.promised[name] for name, n in seen.items())
-        peak = {name: max(int(RETRY * n), worker.promised[name]) for name, n in seen.items()} if exceeded else {}
-    else:
-        peak = {name: max(worker.load_peak.get(name, n), service.get(name, n)) for name, n in worker.promised.items()}
-    if not peak or not worker.way or not ((service and worker.called) or ran_out):
+    """Tells what a worker needed, for the next of its kind: if a call has ended in it, or if its booking was
+    too small. Of what was never measured, as in a load under an earlier manager, the booking is all that is known."""
+    promised, service = worker.promised, worker.service_peak
+    seen = {name: max(worker.load_peak.get(name, 0), service.get(name, 0)) for name in promised}
+    exceeded = any(n > promised[name] for name, n in seen.items())
+    was_used = bool(service) and worker.called and not ran_out
+    if not worker.way or not (was_used or exceeded):
         return
+    if was_used:
+        peak = {name: max(worker.load_peak.get(name, n), service.get(name, n)) for name, n in promised.items()}
+    else:
+        needs = RETRY if ran_out else 1.0
+        peak = {name: max(int(needs * n), promised[name]) for name, n in seen.items()}
     world.emit(
         Learn(
             model=worker.spec.key,
             identity=worker.identity,
             way=worker.way,
             peak=as_need(worker, peak),
-            service=as_need(worker, {**worker.promised, **service}) if service and not ran_out else None,
+            service=as_need(worker, {**promised, **service}) if was_used else None,
         )
     )
 

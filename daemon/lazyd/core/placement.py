@@ -127,19 +127,23 @@ def divided(world: World, model: Model, gpus: list[Device], room: Room) -> list[
 
 
 def partly(world: World, model: Model, gpus: list[Device], room: Room) -> list[Placement]:
-    """As many layers as fit now on GPUs, the last ones, and the rest in RAM."""
+    """As many layers as fit now on GPUs, the last ones, and the rest in RAM. Those that a process can only use
+    alone are tried one by one, the roomiest first."""
     layers = prediction_of(model).layers
     ram = host_device(world)
     if layers is None or ram is None:
         return []
-    counts = spread(layers, [gpu for gpu in gpus if not gpu.alone] or gpus[:1], room)
-    on_gpus = sum(counts.values())
-    if not 0 < on_gpus < layers.count:
-        return []
-    way = offloaded("+".join(map(str, counts.values())), layers.count)
-    names = list(counts)
-    counts[ram.name] = layers.count - on_gpus
-    return [place(world, model, way, expected(model, way, layers, counts), names, layers=counts)]
+    alone = sorted((gpu for gpu in gpus if gpu.alone), key=lambda gpu: -room(gpu.name))
+    found: list[Placement] = []
+    for chosen in ([gpu for gpu in gpus if not gpu.alone], *([gpu] for gpu in alone)):
+        counts = spread(layers, chosen, room)
+        on_gpus = sum(counts.values())
+        if 0 < on_gpus < layers.count:
+            way = offloaded("+".join(map(str, counts.values())), layers.count)
+            divided = {**counts, ram.name: layers.count - on_gpus}
+            forecast = expected(model, way, layers, divided)
+            found.append(place(world, model, way, forecast, list(counts), layers=divided))
+    return found
 
 
 def in_ram(world: World, model: Model) -> list[Placement]:

@@ -82,11 +82,11 @@ def take(world: World, seeker: Seeker, placement: Placement) -> None:
 
 
 def refuse(world: World, seeker: Seeker, refusal: NoRoom) -> None:
-    """Answers all who wait. A resident stays in the line, and the reason is noted once."""
+    """Answers all who wait. A resident stays in the line, and that it has no room is noted once."""
     if not isinstance(seeker, Model):
         reservations.refuse(world, seeker, refusal)
         return
-    requests.answer_all(world, seeker, refusal)
-    if seeker.refused != refusal.reason:
-        seeker.refused = seeker.last_error = refusal.reason
+    if seeker.waiters or seeker.refused is None:
         world.note("no room", seeker, refusal.reason)
+    seeker.refused = seeker.last_error = refusal.reason
+    requests.answer_all(world, seeker, refusal)

@@ -69,6 +69,12 @@ def account(world: World, device: Device, seen: DeviceSeen) -> None:
     device.sure_foreign_bytes, device.lower_bytes = min(lower, device.lower_bytes), lower
 
 
+def forget_lower(world: World) -> None:
+    """Workers are booked that were taken for strangers until now: what is sure of these has to be seen anew."""
+    for device in world.ledger.devices.values():
+        device.sure_foreign_bytes = device.lower_bytes = 0
+
+
 def reserved(world: World, device: Device, shown: dict[str, int]) -> int:
     """What programs use of their reservations. What they use beyond them is as foreign as any other's."""
     here = (known for known in world.reservations.values() if known.device == device.name)

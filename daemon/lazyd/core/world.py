@@ -132,7 +132,7 @@ class World:
         model = self.models.get(key)
         if model is None:
             self.forget_members_at_rest()
-            model = self.models[key] = Model(key=key, spec=spec, identity=spec.identity)
+            model = self.models[key] = Model(key=key, spec=spec, identity=spec.identity, cold_since=self.now)
         self.resolved[name] = model
         return model
 

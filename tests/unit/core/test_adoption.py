@@ -174,3 +174,13 @@ def test_of_two_lives_of_one_model_the_one_that_serves_stays() -> None:
     story.tell(events.WorkerExited(worker="loads", status=0))
     assert story.state("gemma") is State.READY
     assert story.free_gib == 6
+
+
+def test_what_is_adopted_was_never_a_stranger() -> None:
+    """Until the host is found, all that is used seems to be used by others."""
+    story = Story(spec("gemma"), ram_gib=10, host=False)
+    for _ in range(2):
+        story.sample("ram", used_bytes=6 * GIB, held_bytes={})
+        story.now += 0.1
+    story.tell(events.HostFound(workers=(found("gemma", gib=6, objects=(ready("gemma", last_used=99.0),)),)))
+    assert story.state("gemma") is State.READY

@@ -168,3 +168,14 @@ def test_what_was_never_measured_was_as_booked() -> None:
     assert learned.peak.gpu_bytes == (4 * GIB,)
     assert learned.service is not None
     assert learned.service.gpu_bytes == (4 * GIB,)
+
+
+def test_what_exceeded_its_booking_has_taught_so_without_a_call() -> None:
+    story = Story(spec("a", hard_limit=True, tier=RESIDENT), sizes={"a": 1})
+    worker = story.worker("a")
+    measure(story, "a", 1.5)
+    story.ready("a")
+    story.answer_drain("a")
+    story.tell(events.WorkerExited(worker=worker, status=0))
+    (learned,) = (effect for effect in story.effects if isinstance(effect, effects.Learn))
+    assert (learned.peak, learned.service) == (Need(ram_bytes=int(1.5 * GIB)), None)

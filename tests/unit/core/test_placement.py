@@ -217,3 +217,12 @@ def test_a_file_that_kept_models_share_leaves_no_room_either() -> None:
     refused = story.answers[story.get("c")]
     assert isinstance(refused, answers.NoRoom)
     assert refused.free_bytes == 4 * GIB
+
+
+def test_a_model_is_divided_with_ram_on_the_roomiest_instance() -> None:
+    story = Story(spec("big"), gpus_gib=(2, 8), predictions={"big": layered(10, 1)}, ram_gib=20, settings=NO_MARGIN)
+    for name in ("gpu0", "gpu1"):
+        story.sample(name, alone=True)
+    story.silent = {"gpu0", "gpu1"}  # no sample that forgets it
+    story.get("big")
+    assert story.devices_of("big") == ["gpu1", "ram"]

@@ -296,3 +296,28 @@ def test_cold_starts_beyond_what_fits_queue_and_none_is_refused() -> None:
             story.exit(name, status=0)
     for request in requests:
         story.granted(request)
+
+
+def test_a_resident_that_is_new_waits_like_everybody_before_it_disturbs_a_call() -> None:
+    story = Story(spec("a"), sizes={"a": 6, "r": 6})
+    request = story.get("a")
+    story.ready("a")
+    story.call(request)
+    story.wait(30)
+    story.configure(spec("a"), spec("r", tier=RESIDENT, max_wait_s=2.0))
+    assert story.state("a") is State.READY
+    story.wait(2.1)
+    assert story.state("a") is State.DRAINING
+
+
+def test_that_a_resident_has_no_room_is_noted_once_whatever_the_sizes() -> None:
+    story = Story(gpus_gib=[22], sizes={"v": 15})
+    story.strangers["gpu0"] = 10 * GIB
+    story.sample("gpu0")
+    story.configure(spec("v", tier=RESIDENT, device=("gpu",)))
+    for number in range(5):
+        story.strangers["gpu0"] = 10 * GIB + number * GIB // 8
+        story.wait(1)
+        story.sample("gpu0")
+    notes = [effect for effect in story.effects if isinstance(effect, effects.Note)]
+    assert [note.model for note in notes if note.kind == "no room"] == ["v"]
