@@ -148,8 +148,8 @@ def _leaves(world: World, name: str, device: str) -> bool:
 def _may_go(world: World, name: str, worker: ToldWorker) -> bool:
     """All in it has been ready, idle and past its quantum for a while, and nothing is kept."""
     told, now = world.manager.told, world.clock.now
-    if world.workers[name].protected_leases() or told.stop_deadline is not None:
-        return False
+    if name not in world.workers or world.workers[name].protected_leases() or told.stop_deadline is not None:
+        return False  # in the first case the news of its end is on the way
     waited_for = [told.resolve(p.fields["model"]) for p in world.control.by_number.values() if "model" in p.fields]
     for model, thing in worker.objects.items():
         spec = told.spec_of(model)

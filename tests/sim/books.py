@@ -37,6 +37,8 @@ class Entry:
     load_peak: dict[str, int] = field(default_factory=dict)
     service_peak: dict[str, int] = field(default_factory=dict)
     serves: bool = False
+    settles: bool = False
+    """Its RAM has not been measured since it became ready."""
     parks: bool = False
     """It was ordered to park, and not to come back."""
     parked_at: float | None = None
@@ -151,6 +153,9 @@ class Books:
         for device, n in event.bytes_by_device.items() if entry is not None else ():
             assert entry is not None
             self._measured(entry, device, n, self._now)
+        if entry is not None and entry.settles:
+            entry.settles = False
+            self._settle(entry)
 
     def _measured(self, entry: Entry, device: str, n: int, when: float) -> None:
         entry.measured[device] = n
@@ -166,9 +171,13 @@ class Books:
         entry = self.entries.get(event.worker)
         if entry is None or not self._told.is_loading(event.worker, event.model):
             return
-        entry.serves, entry.parked_at = True, None
+        entry.serves, entry.settles, entry.parked_at = True, True, None
         if entry.service is not None:
             entry.granted = {d: min(n, entry.service.get(d, n)) for d, n in entry.granted.items()}
+        self._settle(entry)
+
+    def _settle(self, entry: Entry) -> None:
+        """It is booked with its peak in service, where that is known, or what it holds."""
         for device, n in entry.booking.items() if entry.service is not None else ():
             assert entry.service is not None
             settled = max(entry.service.get(device, n), entry.measured.get(device, 0))
@@ -247,7 +256,7 @@ class Books:
 
     def moved(self, entry: Entry) -> int:
         """What has to be booked in RAM before a worker parks."""
-        return sum(entry.measured.get(gpu, entry.booking.get(gpu, 0)) for gpu in entry.gpus)
+        return sum(entry.booking.get(gpu, 0) for gpu in entry.gpus)
 
     def way_back(self, entry: Entry) -> dict[str, int]:
         """What a parked worker needs to come back."""

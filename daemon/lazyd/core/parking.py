@@ -45,9 +45,9 @@ def look_again(world: World, name: str) -> None:
 
 
 def moved_bytes(world: World, worker: Worker) -> int:
-    """What it has on GPUs, and may keep in RAM."""
+    """What it may have on GPUs, and keep in RAM: not what was measured, as a driver may not show it."""
     held = world.ledger.held(worker.id)
-    return sum(worker.measured_bytes.get(gpu, held.get(gpu, 0)) for gpu in worker.gpus)
+    return sum(held.get(gpu, 0) for gpu in worker.gpus)
 
 
 def park(world: World, instance: Instance, reason: str) -> None:

@@ -58,6 +58,13 @@ def test_parked_bytes_in_ram_are_measured() -> None:
     assert story.core.world.ledger.held(story.worker("a"))["ram"] == 2 * GIB
 
 
+def test_ram_is_booked_for_all_that_may_be_on_a_gpu_whatever_the_driver_shows() -> None:
+    story = idle()
+    story.sample("gpu0", used_bytes=0, held_bytes={})
+    story.answer_drain("a")
+    assert story.core.world.ledger.held(story.worker("a"))["ram"] == int(6.6 * GIB)
+
+
 def test_without_ram_for_it_a_model_unloads() -> None:
     story = idle(ram_gib=4)
     story.answer_drain("a")
