@@ -131,11 +131,13 @@ def ready(world: World, instance: Instance) -> None:
     model.ran_out = 0
     world.alarms.clear(("load", instance.worker.id, model.key))
     world.enter(instance, State.READY)
+    instance.worker.settles = True
     settle_booking(world, instance.worker)
 
 
 def settle_booking(world: World, worker: Worker) -> None:
-    """From now on it is booked with its peak in service, where that has been learned, or what it holds already."""
+    """From now on it is booked with its peak in service, where that has been learned, or what it holds already:
+    as was measured while it loaded, and then once more as is measured first of its service."""
     held = world.ledger.held(worker.id)
     if worker.service is not None and held:
         settled = {

@@ -118,6 +118,8 @@ class Worker:
     """A call has ended in it: the first long call may need more than the load showed."""
     load_peak: dict[str, int] = field(default_factory=dict)
     service_peak: dict[str, int] = field(default_factory=dict)
+    settles: bool = False
+    """It has become ready, and its RAM has not been measured since."""
     outgrown: bool = False
     """It uses much more than it was booked with; said once."""
 

@@ -119,6 +119,9 @@ def worker_measured(world: World, event: WorkerMeasured) -> None:
         worker.file_bytes = event.file_bytes
         growth.measured(world, worker, event.bytes_by_device)
         parking.measured(world, worker)
+        if worker.settles:
+            worker.settles = False
+            lives.settle_booking(world, worker)
 
 
 def load_progress(world: World, event: LoadProgress) -> None:

@@ -179,3 +179,14 @@ def test_what_exceeded_its_booking_has_taught_so_without_a_call() -> None:
     story.tell(events.WorkerExited(worker=worker, status=0))
     (learned,) = (effect for effect in story.effects if isinstance(effect, effects.Learn))
     assert (learned.peak, learned.service) == (Need(ram_bytes=int(1.5 * GIB)), None)
+
+
+def test_what_only_loading_needed_is_given_back_with_the_first_measurement_of_service() -> None:
+    known = Forecast(peak=Need(ram_bytes=6 * GIB), service=Need(ram_bytes=2 * GIB), source="learned")
+    story = Story(spec("a"), predictions={"a": events.Predicted(model="a", ways={"ram": known})})
+    story.get("a")
+    measure(story, "a", 5)
+    story.ready("a")
+    assert story.free_gib == 5
+    measure(story, "a", 1.5)
+    assert story.free_gib == 8
