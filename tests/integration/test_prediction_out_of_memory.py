@@ -102,6 +102,15 @@ def test_a_worker_that_ends_says_whether_it_found_no_memory(
     assert manager.host.expect("exited", worker=worker)["out_of_memory"] is is_memory
 
 
+def test_it_says_so_though_it_has_told_at_length_where_it_was_after(
+    manager: Manager, worker: str, client: Client
+) -> None:
+    client.ask("writes_and_ends", "CUDA error: out of memory", "abort", 90)
+    exited = manager.host.expect("exited", worker=worker)
+    assert exited["out_of_memory"] is True
+    assert "CUDA error" not in exited["log"]  # so much is not passed on
+
+
 def test_a_worker_that_aborts_while_it_loads_says_so_too(manager: Manager) -> None:
     spec = python_spec("memory:aborts_while_loading", options={"text": "unable to allocate CUDA0 buffer"})
     manager.start("early", spec).send({"do": "load", "model": "thing"})

@@ -11,7 +11,9 @@ from ..worker.loop import Loop
 MAX_FILE = 1024 * 1024
 """Bytes after which a log becomes ``.1`` and a new one begins."""
 TAIL = 4096
-"""Bytes that are kept for the word that a worker has exited."""
+"""Bytes that are told when a worker has exited."""
+KEPT = 32 * 1024
+"""Bytes that are kept: what says why may stand before a long list of where each thread was."""
 _CHUNK = 64 * 1024
 
 
@@ -49,8 +51,12 @@ class LogPipe:
     @property
     def last_lines(self) -> str:
         """The last whole lines, `TAIL` bytes at most."""
-        text = self.tail.decode("utf-8", "replace")
-        return text.partition("\n")[2] if len(self.tail) >= TAIL and "\n" in text else text
+        return _whole_lines(self.tail, TAIL)
+
+    @property
+    def kept_lines(self) -> str:
+        """The same, but `KEPT` bytes at most."""
+        return _whole_lines(self.tail, KEPT)
 
     def catch_up(self) -> None:
         """Takes what is there now."""
@@ -78,10 +84,15 @@ class LogPipe:
 
     def _keep(self, data: bytes) -> None:
         self._file.write(data)
-        self.tail = (self.tail + data)[-TAIL:]
+        self.tail = (self.tail + data)[-KEPT:]
 
     def _end(self) -> None:
         if self._is_open:
             self._is_open = False
             self._loop.watch(self.fd)
             os.close(self.fd)
+
+
+def _whole_lines(data: bytes, most: int) -> str:
+    text = data[-most:].decode("utf-8", "replace")
+    return text.partition("\n")[2] if len(data) >= most and "\n" in text else text

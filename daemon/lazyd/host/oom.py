@@ -12,6 +12,7 @@ import signal
 from ..runtimes import runtime_named
 from .cgroups import Cgroup
 
+VMSTAT = "/proc/vmstat"
 _FROM_OUTSIDE = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 """Whoever sent one of these did so for reasons of his own."""
 
@@ -30,7 +31,7 @@ def is_told(runtime: str, status: int | None, ended_by: int | None, lines: str) 
 
 def _machine() -> int:
     try:
-        with open("/proc/vmstat") as file:
+        with open(VMSTAT) as file:
             return next((int(line.split()[1]) for line in file if line.startswith("oom_kill ")), 0)
     except OSError:
         return 0

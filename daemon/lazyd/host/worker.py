@@ -228,7 +228,7 @@ class Worker:
             return
         if self.log is not None:
             self.log.catch_up()
-        lines = self.log.last_lines if self.log is not None else ""
+        lines = self.log.kept_lines if self.log is not None else ""
         if facts.signal == signals.SIGKILL:
             facts.out_of_memory = oom.kills(self.cgroup) > facts.memory_kills
         else:

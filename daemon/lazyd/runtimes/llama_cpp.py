@@ -34,7 +34,8 @@ class LlamaCppRuntime:
     """Where a computation finds no memory llama.cpp returns -2; 1 is a context that is full."""
 
     def final_env(self, spec: dict[str, Any]) -> dict[str, str]:  # noqa: ARG002
-        return {}
+        # Where it aborts ggml would start gdb, if there is one: that takes seconds, and pages of the log.
+        return {"GGML_NO_BACKTRACE": "1"}
 
     def describe(self, spec: dict[str, Any]) -> dict[str, Any]:
         path = _path(spec)

@@ -29,7 +29,9 @@ class Hungry:
     def works(self):
         return "well"
 
-    def writes_and_ends(self, text, how):
+    def writes_and_ends(self, text, how, deep=0):
+        if deep:  # where it was is told at length
+            return self.writes_and_ends(text, how, deep - 1)
         os.write(2, text.encode() + b"\n")
         if how == "abort":
             os.abort()

@@ -11,7 +11,7 @@ import pytest
 
 from lazyd.host import linger, processes
 from lazyd.host.cgroups import Cgroup
-from lazyd.host.logs import MAX_FILE, TAIL, LogFile, LogPipe
+from lazyd.host.logs import KEPT, MAX_FILE, TAIL, LogFile, LogPipe
 from lazyd.host.recipe import Recipe, base_environment
 from lazyd.worker.loop import Loop
 
@@ -116,6 +116,20 @@ def test_the_last_lines_are_kept_whole(tmp_path: Path) -> None:
     assert lines[-1] == "line 999 ä"
     assert all(line.startswith("line ") for line in lines)
     assert len(pipe.last_lines.encode()) <= TAIL
+    assert pipe.kept_lines.startswith("line 0 ä\n")
+    assert pipe.kept_lines.endswith(pipe.last_lines)
+
+
+def test_more_than_is_told_is_kept_and_that_is_bounded_too(tmp_path: Path) -> None:
+    reads, writes = os.pipe()
+    pipe = LogPipe(Loop(), reads, LogFile(str(tmp_path / "x.log")))
+    for i in range(2000):
+        os.write(writes, f"line {i} {'x' * 20}\n".encode())
+        pipe.catch_up()
+    os.close(writes)
+    pipe.finish()
+    assert TAIL < len(pipe.kept_lines.encode()) <= KEPT
+    assert all(line.startswith("line ") for line in pipe.kept_lines.splitlines())
 
 
 def test_recipes_differ_in_what_cannot_be_changed_after_the_start() -> None:

@@ -58,6 +58,10 @@ def test_what_cannot_be_loaded_is_told_before_anything_starts(spec: dict[str, An
         runtime_named("llama_cpp").needs({"name": "m", "runtime": "llama_cpp", **spec})
 
 
+def test_a_library_that_aborts_starts_no_debugger() -> None:
+    assert runtime_named("llama_cpp").final_env({}) == {"GGML_NO_BACKTRACE": "1"}
+
+
 def test_a_model_is_described_by_its_file(tmp_path: Path) -> None:
     path = model(tmp_path / "m.gguf", pairs=TINY)
     described = runtime_named("llama_cpp").describe(llama(path))
