@@ -39,6 +39,7 @@ class Quarantined:
     """What a worker held of a device when it ended, and the driver has not shown to be free. It is
     part of what is foreign now."""
 
+    worker: str
     model: str
     pid: int | None
     bytes: int

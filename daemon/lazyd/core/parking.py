@@ -3,7 +3,8 @@
 An idle model whose runtime can is parked instead of unloaded, if it holds a GPU and there is RAM for
 what it keeps. The RAM is booked first. What is left on the GPU (a context) is measured, not assumed:
 its booking there shrinks to what a sample begun after shows. After `park_timeout_s` it exits (`rules.py`),
-unless it has been pinned. The next request has it load again where it was, through the line like every load.
+unless it has been pinned; and so does one that does not get parked. The next request has it load again
+where it was, through the line like every load.
 """
 
 from __future__ import annotations

@@ -72,11 +72,17 @@ def overdue(world: World, worker_id: str) -> None:
     for name in world.ledger.held(worker.id):
         device = world.ledger.devices[name]
         left = worker.measured_bytes.get(name, 0)
-        device.quarantine.append(Quarantined(model=worker.spec.key, pid=worker.pid, bytes=left))
+        device.quarantine.append(Quarantined(worker=worker.id, model=worker.spec.key, pid=worker.pid, bytes=left))
         device.foreign_bytes += left
         reason = f"{size(left)} of {worker.spec.key} (pid {worker.pid}) on {name} did not come back"
         world.note("quarantined", reason=reason, device=name, bytes=left)
     finish(world, worker)
+
+
+def counted(world: World) -> set[str]:
+    """All workers of which something is or may be on a device: a driver may show what is left under a dead process."""
+    left = (lost.worker for device in world.ledger.devices.values() for lost in device.quarantine)
+    return {*world.workers, *left}
 
 
 def device_lost(world: World, name: str) -> None:

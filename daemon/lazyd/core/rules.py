@@ -193,6 +193,18 @@ def end_parking(world: World, model: Model) -> None:
         world.alarms.set_by(("park", instance.worker.id, model.key), until)
 
 
+def give_up_parking(world: World, model: Model) -> None:
+    """What takes longer to park than a load may stand still is ended: nothing tells how far it has come."""
+    instance, timeout_s = model.instance, model.spec.load_timeout_s
+    if instance is None or instance.state is not State.PARKING or timeout_s is None:
+        return
+    until = instance.since + timeout_s
+    if until <= world.now:
+        lives.unload(world, instance, f"it has not parked for {timeout_s:g} s (load_timeout)", lives.ABORT_GRACE_S)
+    else:
+        world.alarms.set_by(("park", instance.worker.id, model.key), until)
+
+
 def may_end(world: World, instance: Instance) -> bool:
     """It is idle now, and was not busy a moment ago."""
     until = max(instance.protected_until, instance.ask_again)
@@ -241,5 +253,6 @@ RULES: tuple[Callable[[World, Model], None], ...] = (
     want,
     retire_if_idle,
     end_parking,
+    give_up_parking,
     forget_retired,
 )

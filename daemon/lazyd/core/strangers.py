@@ -43,7 +43,8 @@ def account(world: World, device: Device, seen: DeviceSeen) -> None:
     living = [worker for worker in workers if worker.exited is None]
     ended = [worker for worker in workers if worker.exited is not None and seen.begun >= worker.exited]
     hidden = [worker for worker in living if worker.id not in seen.held_bytes] if device.kind == CUDA else []
-    ours = {*world.reservations, *(worker.id for worker in workers)}
+    left = (lost.worker for lost in device.quarantine)
+    ours = {*world.reservations, *(worker.id for worker in workers), *left}
     shown = {holder: n for holder, n in seen.held_bytes.items() if holder in ours}
     unexplained = max(0, seen.used_bytes - sum(shown.values()) - seen.listed_bytes)
     if not (hidden or device.quarantine) and all(worker.exited is None for worker in workers):
@@ -51,14 +52,12 @@ def account(world: World, device: Device, seen: DeviceSeen) -> None:
     device.baseline_bytes = min(device.baseline_bytes, unexplained)
     excess = Excess(unexplained - device.baseline_bytes)
     for lost in device.quarantine:
-        lost.bytes = excess.take(lost.bytes)
+        lost.bytes = explained(lost.bytes, shown.get(lost.worker, 0), excess)
     held = {worker.id: shown[worker.id] for worker in living if worker.id in shown}
     for worker in hidden:
         held[worker.id] = excess.take(most_hidden(world, worker, device, is_settled=len(living) == len(workers)))
     for worker in sorted(ended, key=lambda worker: -(worker.exited or 0.0)):
-        residue = worker.measured_bytes.get(device.name, 0)
-        mine = min(residue, shown.get(worker.id, 0))
-        held[worker.id] = mine + excess.take(residue - mine)
+        held[worker.id] = explained(worker.measured_bytes.get(device.name, 0), shown.get(worker.id, 0), excess)
     note_held(world, device, living, held, seen)
     for worker in ended:
         worker.measured_bytes[device.name] = held[worker.id]
@@ -67,6 +66,12 @@ def account(world: World, device: Device, seen: DeviceSeen) -> None:
     droppable = world.ledger.file_bytes if device.kind == HOST else 0
     lower = max(0, seen.used_bytes - (device.booked_bytes - droppable))
     device.sure_foreign_bytes, device.lower_bytes = min(lower, device.lower_bytes), lower
+
+
+def explained(residue: int, shown: int, excess: Excess) -> int:
+    """How much of what a dead process had is still there: what is shown of it, or what nobody is shown for."""
+    mine = min(residue, shown)
+    return mine + excess.take(residue - mine)
 
 
 def forget_lower(world: World) -> None:

@@ -14,6 +14,7 @@ from lazyd.core import view
 from lazyd.core.core import Core
 from lazyd.core.events import Configure, Event, HostFound, LeaseBusy, WorkerExited, WorkerStarted
 from lazyd.core.pace import pace_s
+from lazyd.core.release import counted
 from lazyd.core.spec import Config
 from lazyd.devices.first_look import FirstLook
 from lazyd.devices.nvml import Nvml, has_library
@@ -93,7 +94,9 @@ class Parts:
         configuration.on_change = self._put_in_force
         self.pins = pins = PinKeeper(given.state, given.pins)
         requests = Requests(driver)
-        self.workers = workers = Workers(self._hear, configuration.spec_of, background.once, lambda: core.world.workers)
+        self.workers = workers = Workers(
+            self._hear, configuration.spec_of, background.once, lambda: counted(core.world)
+        )
         self.learning = learning = Learning(
             places.learned_file(given.state), background, lambda reason: journal.add("learned needs", reason=reason)
         )

@@ -287,3 +287,14 @@ def test_a_parked_model_whose_file_is_gone_comes_back_where_it_was() -> None:
     story.strangers["gpu0"] = 0
     story.sample("gpu0")
     assert story.count(effects.UnparkObject) == 1
+
+
+def test_a_model_that_does_not_get_parked_is_ended() -> None:
+    story = idle(load_timeout_s=60)
+    story.answer_drain("a")
+    request = story.get("a")
+    story.wait(61)
+    assert story.state("a") is State.UNLOADING
+    story.exit("a", signal=9)
+    story.ready("a")
+    assert story.granted(request).cold_start

@@ -1,6 +1,6 @@
 """What a worker held of a GPU is free when the driver shows it, and not before."""
 
-from lazyd.core import effects, events
+from lazyd.core import effects, events, release
 from lazyd.core.answers import Unloaded
 from lazyd.core.lifecycle import State
 from lazyd.core.spec import GIB, Settings
@@ -174,3 +174,17 @@ def test_a_last_page_that_the_driver_keeps_is_counted_as_foreign() -> None:
     story.sample("gpu0")
     device = story.core.world.ledger.devices["gpu0"]
     assert (device.booked_bytes, device.foreign_bytes) == (0, 1 << 20)
+
+
+def test_what_the_driver_still_shows_under_a_dead_process_stays_quarantined() -> None:
+    story = two_rivals()
+    worker = story.worker("a")
+    story.stick("a", "gpu0")
+    story.unload("a")
+    leave(story, "a")
+    story.wait(6)
+    assert worker in release.counted(story.core.world)
+    story.sample("gpu0", used_bytes=6 * GIB, held_bytes={worker: 6 * GIB})
+    assert story.core.world.ledger.devices["gpu0"].quarantined_bytes == 6 * GIB
+    story.unstick("gpu0")
+    assert not release.counted(story.core.world)
