@@ -55,7 +55,7 @@ def wanted_of(world: World, seeker: Seeker) -> list[Placement] | None:
 def missing(world: World, seeker: Seeker, device: Device, needed: int) -> str | None:
     """What keeps it from a device; None if nothing does."""
     if device.lost is not None:
-        return f"{device.name} is lost: {device.lost}"
+        return f"the driver has lost {device.name}: {device.lost}"
     if device.is_silent(world.now):
         since = duration(world.now - (device.asked or 0.0))
         return f"the driver of {device.name} has not answered for {since}, and nothing is loaded there until it does"
@@ -95,9 +95,9 @@ def before(world: World, seeker: Seeker) -> list[str]:
     ahead = sorted((other for other in world.wanting.values() if rank(other) < mine), key=rank)
     if not ahead:
         return []
-    named = [other.key for other in ahead[:AHEAD]]
+    named = [other.title for other in ahead[:AHEAD]]
     named += [f"{len(ahead) - AHEAD} more"] if len(ahead) > AHEAD else []
-    return [f"{listed(named)} {'stands' if len(ahead) == 1 else 'stand'} before it in the line"]
+    return [f"before it in the line: {listed(named)}"]
 
 
 def rank(seeker: Seeker) -> tuple[bool, float]:

@@ -128,7 +128,7 @@ def purpose(instance: Instance) -> str:
     going = instance.leaving
     if going is None:
         return ""
-    return f"room for {going.plan.seeker.key}" if going.plan is not None else str(going.reason)
+    return f"room for {going.plan.seeker.title}" if going.plan is not None else str(going.reason)
 
 
 def used(world: World, instance: Instance) -> list[str]:

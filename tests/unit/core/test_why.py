@@ -281,8 +281,8 @@ def test_a_model_says_who_stands_before_it() -> None:
     for name in "bcdef":
         story.get(name, timeout=60)
         story.wait(0.1)
-    assert "B stands before it in the line." in said(story, "c")
-    assert "B, c, d and 1 more stand before it in the line." in said(story, "f")
+    assert "Before it in the line: b." in said(story, "c")
+    assert "Before it in the line: b, c, d and 1 more." in said(story, "f")
 
 
 def test_a_model_whose_needs_are_not_known_yet_says_so() -> None:
