@@ -61,6 +61,15 @@ def _of_model(spec: ModelSpec, devices: Mapping[str, int]) -> Iterator[Misfit]:
         elif name not in (ANY_GPU, *devices):
             lost = "" if set(spec.device) & {ANY_GPU, *devices} else ", so it cannot be loaded"
             yield Misfit(path, f"there is no {name} here{lost}", _NAME_ANOTHER + _there(devices))
+    usable = {name: size for name, size in devices.items() if _may_use(spec, name)}
+    if usable and spec.memory_bytes is not None and spec.memory_bytes > sum(usable.values()):
+        has = f"{' and '.join(usable)} have together" if len(usable) > 1 else f"{next(iter(usable))} has"
+        what = f"{show_size(spec.memory_bytes)} is more than {has}, so it cannot be loaded"
+        yield Misfit(("models", spec.key, "memory"), what, "write less, or leave it out and it is found out")
+
+
+def _may_use(spec: ModelSpec, name: str) -> bool:
+    return not spec.device or name in spec.device or (_is_gpu(name) and ANY_GPU in spec.device)
 
 
 def _is_gpu(name: str) -> bool:

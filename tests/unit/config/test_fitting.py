@@ -30,6 +30,8 @@ def told(config: Config, devices: dict[str, int]) -> list[str]:
         MODEL + 'device = "gpu1"',
         MODEL + 'device = ["gpu0", "ram"]',
         MODEL + 'device = "gpu"',
+        MODEL + 'device = "gpu"\nmemory = "44GiB"',
+        MODEL + 'memory = "100GiB"',
     ],
 )
 def test_what_fits_is_not_mentioned(accepted: Accepted, text: str) -> None:
@@ -54,6 +56,16 @@ def test_what_fits_is_not_mentioned(accepted: Accepted, text: str) -> None:
         (
             '[budget]\ngpu_margin = "30GiB"',
             "budget.gpu_margin: 30GiB is all of a GPU, on which nothing is loaded then; write a smaller one",
+        ),
+        (
+            MODEL + 'device = "gpu1"\nmemory = "30GiB"',
+            "models.m.memory: 30GiB is more than gpu1 has, so it cannot be loaded; "
+            "write less, or leave it out and it is found out",
+        ),
+        (
+            MODEL + 'device = ["gpu0", "gpu1"]\nmemory = "80GiB"',
+            "models.m.memory: 80GiB is more than gpu0 and gpu1 have together, so it cannot be loaded; "
+            "write less, or leave it out and it is found out",
         ),
         (
             MODEL + 'device = "gpu2"',
