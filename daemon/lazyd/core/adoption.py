@@ -36,6 +36,8 @@ def host_found(world: World, event: HostFound) -> None:
         reservations.adopt(world, kept)
     if event.workers or event.reservations:
         strangers.forget_lower(world)
+    if world.reservations:
+        reservations.keep(world)  # another host than the one that told of them may have been found
     world.note("host found", workers=len(event.workers))
 
 
@@ -102,6 +104,7 @@ def adopt_object(
         ready_since=0.0 if loads else told.since,
         load_s=told.load_s or 0.0,
         parks=told.parks,
+        served=told.last_used is not None,
         last_used=told.last_used if told.last_used is not None else told.since,
     )
     worker.instances[told.model] = instance

@@ -6,7 +6,7 @@ What is busy or kept stays: nobody is disturbed for it. Strangers come and go, a
 another moment than lazyd's own workers, so only what they are sure to use counts (`strangers.py`).
 
 The kernel may say that programs stall for want of RAM before the numbers do. Then what is
-cheapest leaves, one at a time, as long as it says so.
+cheapest of some size leaves, one at a time, as long as it says so.
 """
 
 from __future__ import annotations
@@ -18,6 +18,9 @@ from .ledger import Device
 from .lifecycle import LOADS, State
 from .records import Instance, Reason
 from .world import World
+
+WORTHWHILE = 0.02
+"""Where programs stall, to free less than this part of the memory helps nobody."""
 
 
 def relieve(world: World) -> None:
@@ -44,11 +47,14 @@ def relieve_device(world: World, device: Device, missing: int) -> None:
 
 
 def pressure(world: World, event: MemoryPressure) -> None:
-    """Memory is short now: what is cheapest leaves, unless something is leaving already."""
-    if world.stopping or not world.host_found or leaving_bytes(world, event.device):
+    """Memory is short now: what is cheapest of that which gives back enough leaves, unless something is leaving
+    already. Where nothing gives back so much, it is what gives back most."""
+    device = world.ledger.devices.get(event.device)
+    if device is None or world.stopping or not world.host_found or leaving_bytes(world, event.device):
         return
-    chosen = choose_victims(idle_on(world, event.device), {event.device: 1}) or []
-    for unit in chosen:
+    idle = idle_on(world, event.device)
+    most = max((unit.freed[event.device] for unit in idle), default=0)
+    for unit in choose_victims(idle, {event.device: min(most, int(WORTHWHILE * device.total_bytes))}) or []:
         for instance in unit.instances:
             let_leave(world, instance, Reason.PRESSURE)
 

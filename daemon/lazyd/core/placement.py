@@ -15,9 +15,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 
+from . import names
 from .ledger import CUDA, HOST, SLOTS, Device, Ledger, slots_of
 from .needs import GPU, RAM, Forecast, Layers, Need, divided_over, offloaded
-from .records import Model, Prediction
+from .records import Model, Prediction, Worker
 from .world import World
 
 Room = Callable[[str], int]
@@ -103,13 +104,19 @@ def whole(world: World, model: Model, gpus: list[Device], room: Room) -> list[Pl
 
 
 def companions(world: World, model: Model) -> set[str]:
-    """The devices of the models that it is used with."""
-    found = set[str]()
-    for name in model.spec.beside:
-        other = world.models.get(name)
-        if other is not None and other.instance is not None:
-            found.update(world.ledger.held(other.instance.worker.id))
-    return found
+    """The devices of the models that it is used with: by name, by alias, or a whole family."""
+    workers = (worker_of(world, name) for name in model.spec.beside)
+    return {device for worker in workers if worker is not None for device in world.ledger.held(worker.id)}
+
+
+def worker_of(world: World, name: str) -> Worker | None:
+    """The process of what a name means, if it is in memory."""
+    spec = world.config.models.get(name)
+    if spec is not None and spec.is_family:
+        return world.family_worker(spec)
+    meant = names.resolve(name, world.config.models, world.config.aliases)
+    model = world.models.get(meant[0]) if meant is not None else None
+    return model.instance.worker if model is not None and model.instance is not None else None
 
 
 def divided(world: World, model: Model, gpus: list[Device], room: Room) -> list[Placement]:

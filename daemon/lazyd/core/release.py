@@ -65,9 +65,12 @@ def give_back(world: World, worker: Worker, device: Device) -> None:
 
 
 def overdue(world: World, worker_id: str) -> None:
-    """What has not come back in time (an alarm)."""
+    """What has not come back in time (an alarm). A driver that has not answered since tells nothing of it."""
     worker = world.workers.get(worker_id)
-    if worker is None:
+    if worker is None or worker.exited is None:
+        return
+    if any(world.ledger.devices[name].sampled < worker.exited for name in world.ledger.held(worker.id)):
+        world.alarms.set(("release", worker.id), world.now + RELEASE_S)
         return
     for name in world.ledger.held(worker.id):
         device = world.ledger.devices[name]

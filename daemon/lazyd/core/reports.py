@@ -64,7 +64,10 @@ def set_budget(world: World, device: Device) -> None:
 def device_lost(world: World, event: DeviceLost) -> None:
     """The driver has lost it: nothing is loaded there, and what is there is ended, as it computes nothing any more."""
     device = world.ledger.devices.get(event.name)
-    if device is None or device.lost is not None or device.kind == SLOTS:
+    if device is None:  # it was lost before this manager has seen it
+        device = Device(name=event.name, kind=CUDA, total_bytes=0, budget_bytes=0)
+        world.ledger.add_device(device)
+    if device.lost is not None or device.kind == SLOTS:
         return
     device.lost, device.asked = event.reason, None
     world.note("device lost", reason=f"{event.name}: {event.reason}", device=event.name)

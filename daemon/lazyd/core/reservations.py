@@ -14,7 +14,7 @@ from . import refusals
 from .answers import NoRoom, Reserved, ShuttingDown, Timeout
 from .effects import KeepReservations
 from .events import ReservationReport, Reserve, Unreserve
-from .ledger import Device
+from .ledger import SLOTS, Device
 from .records import UNPRESENTED_LEASE_S, Reservation
 from .wording import size
 from .world import World
@@ -56,8 +56,9 @@ def reserve(world: World, event: Reserve) -> None:
 def never(world: World, wish: Reservation) -> NoRoom | None:
     """Why it is refused at once; None if it may stand in the line."""
     device = world.ledger.devices.get(wish.device)
-    if device is None or device.lost is not None:
-        reason = f"{wish.device} is lost" if device is not None else f"there is no {wish.device} here"
+    if device is None or device.lost is not None or device.kind == SLOTS:
+        is_lost = device is not None and device.lost is not None
+        reason = f"{wish.device} is lost" if is_lost else f"there is no {wish.device} here"
         return no_room(wish, 0, reason, "'lazyctl status' shows the devices; try later, or another one")
     return too_much(world, wish, device)
 

@@ -8,11 +8,12 @@ host, and the client claims it again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Mapping
 from functools import partial
 
 from lazyd.core import events
 from lazyd.core.answers import Outcome, Reserved
+from lazyd.core.records import Reservation
 from lazyd.errors import NoSuchDevice
 from lazyd.varlink import parameters as given_for
 from lazyd.varlink.call import Call
@@ -27,7 +28,7 @@ LONGEST_COMMAND = 200
 class Reservations:
     """Which connection holds which reservation.
 
-    `devices` are the names of all there are, `reserved` the ids of all reservations; `is_ending` tells
+    `devices` are the names of all there are, `reserved` all reservations by their ids; `is_ending` tells
     whether this manager is about to leave.
     """
 
@@ -37,7 +38,7 @@ class Reservations:
         requests: Requests,
         *,
         devices: Callable[[], Container[str]],
-        reserved: Callable[[], Container[str]],
+        reserved: Callable[[], Mapping[str, Reservation]],
         is_ending: Callable[[], bool],
     ) -> None:
         self._driver = driver
@@ -75,7 +76,8 @@ class Reservations:
 
     def _knows(self, given: given_for.Reserve) -> bool:
         """Whether there is such a device; what was reserved once is on one, even if no driver has shown it yet."""
-        return given.device in self._devices() or (given.resume is not None and given.resume in self._reserved())
+        resumed = self._reserved().get(given.resume or "")
+        return given.device in self._devices() or (resumed is not None and resumed.device == given.device)
 
     def _answered(self, call: Call, outcome: Outcome) -> None:
         if not isinstance(outcome, Reserved):

@@ -2,11 +2,13 @@
 
 import dataclasses
 
+import msgspec
+
 from lazyd.core import answers, effects, events
 from lazyd.core.lifecycle import State
 from lazyd.core.spec import GIB
 
-from .story import Story, spec
+from .story import TRANSIENT, Story, spec
 
 
 def found(key: str, *, identity: str = "", worker: str = "w1", gib: int = 4, **fields: object) -> events.WorkerReport:
@@ -50,6 +52,18 @@ def test_the_count_of_loads_goes_on() -> None:
     )
     after.tell(events.HostFound(workers=(report,)))
     assert after.core.world.models["gemma"].loads == before.core.world.models["gemma"].loads == 1
+
+
+def test_a_transient_model_whose_last_lease_ended_without_a_manager_leaves() -> None:
+    story = Story(spec("gemma", tier=TRANSIENT), host=False)
+    story.tell(events.HostFound(workers=(found("gemma", objects=(ready("gemma", last_used=99.0),)),)))
+    assert story.state("gemma") is State.DRAINING
+
+
+def test_a_transient_model_that_nobody_has_used_yet_stays() -> None:
+    story = Story(spec("gemma", tier=TRANSIENT), host=False)
+    story.tell(events.HostFound(workers=(found("gemma", objects=(ready("gemma"),)),)))
+    assert story.state("gemma") is State.READY
 
 
 def test_a_load_under_way_goes_on_and_its_waiters_are_answered() -> None:
@@ -184,3 +198,12 @@ def test_what_is_adopted_was_never_a_stranger() -> None:
         story.now += 0.1
     story.tell(events.HostFound(workers=(found("gemma", gib=6, objects=(ready("gemma", last_used=99.0),)),)))
     assert story.state("gemma") is State.READY
+
+
+def test_what_is_adopted_on_a_gpu_that_was_lost_before_it_was_seen_is_ended() -> None:
+    story = Story(spec("gemma"), host=False)
+    story.tell(events.DeviceLost(name="gpu0", reason="it has fallen off the bus"))
+    report = found("gemma", objects=(ready("gemma", last_used=99.0),))
+    memo = {**report.memo, "booking": {"gpu0": 4 * GIB}, "gpus": ("gpu0",), "way": "gpu"}
+    story.tell(events.HostFound(workers=(msgspec.structs.replace(report, memo=memo),)))
+    assert story.state("gemma") is State.UNLOADING

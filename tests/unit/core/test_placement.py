@@ -226,3 +226,32 @@ def test_a_model_is_divided_with_ram_on_the_roomiest_instance() -> None:
     story.silent = {"gpu0", "gpu1"}  # no sample that forgets it
     story.get("big")
     assert story.devices_of("big") == ["gpu1", "ram"]
+
+
+@pytest.mark.parametrize(("budget", "refused"), [(0.5, True), (0.9, False)])
+def test_a_file_counts_for_what_may_be_kept(budget: float, refused: bool) -> None:
+    need = {"ram": Forecast(peak=Need(ram_bytes=GIB))}
+    same = {name: events.Predicted(model=name, ways=need, files={"8:1": 4 * GIB}) for name in "ab"}
+    story = Story(*map(spec, "ab"), predictions=same, settings=Settings(budget={}, max_pinned=budget))
+    story.hot("a")
+    story.hot("b")
+    story.pin("a")
+    assert isinstance(story.answers[story.pin("b")], answers.NoRoom if refused else answers.Done)
+
+
+@pytest.mark.parametrize("name", ["tts", "voice", "tts:2"])
+def test_a_companion_may_be_named_without_its_version_and_by_an_alias(name: str) -> None:
+    specs = (spec("tts:2"), spec("b", beside=(name,)))
+    sizes = {"tts:2": 5, "b": 3}
+    story = Story(*specs, gpus_gib=(10, 4), sizes=sizes, settings=NO_MARGIN, aliases={"voice": "tts"})
+    story.hot("tts:2")
+    story.get("b")
+    assert story.devices_of("b") == ["gpu0", "ram"]
+
+
+def test_a_companion_may_be_a_family() -> None:
+    specs = (spec("strategy/*"), spec("b", beside=("strategy/*",)))
+    story = Story(*specs, gpus_gib=(10, 4), sizes={"strategy/x": 5, "b": 3}, settings=NO_MARGIN)
+    story.hot("strategy/x")
+    story.get("b")
+    assert story.devices_of("b") == ["gpu0", "ram"]

@@ -188,3 +188,14 @@ def test_what_the_driver_still_shows_under_a_dead_process_stays_quarantined() ->
     assert story.core.world.ledger.devices["gpu0"].quarantined_bytes == 6 * GIB
     story.unstick("gpu0")
     assert not release.counted(story.core.world)
+
+
+def test_a_driver_that_does_not_answer_makes_no_quarantine() -> None:
+    story = two_rivals()
+    story.silent = {"gpu0"}
+    story.unload("a")
+    leave(story, "a")
+    story.wait(20)
+    assert not notes(story, "quarantined")
+    story.sample("gpu0")
+    assert story.core.world.ledger.devices["gpu0"].booked_bytes == 0

@@ -231,3 +231,24 @@ def test_nothing_is_reserved_on_a_device_that_is_lost_while_it_is_waited_for() -
     assert waits not in story.answers
     story.sample("gpu0")
     assert held(story, waits)
+
+
+def test_the_places_of_a_family_are_not_for_reservations() -> None:
+    story = Story(spec("strategy/*", max_loaded=4))
+    request = next(story.requests)
+    story.tell(events.Reserve(request=request, device="slots:strategy/*", bytes=3, holder=1000, pid=5))
+    assert isinstance(story.answers[request], answers.NoRoom)
+
+
+def test_a_new_host_is_told_of_the_reservations_that_an_older_one_kept() -> None:
+    story = Story(gpus_gib=[22], host=False)
+    kept = events.ReservationReport(id="r1", device="gpu0", bytes=8 * GIB, holder=1000, pid=5, command=None)
+    story.tell(events.HostFound(reservations=(kept,)))
+    assert [kept.id for effect in told(story) for kept in effect.reservations] == ["r1"]
+    story.tell(events.HostLost())
+    story.tell(events.HostFound())
+    assert [kept.id for kept in told(story)[-1].reservations] == ["r1"]
+
+
+def told(story: Story) -> list[effects.KeepReservations]:
+    return [effect for effect in story.effects if isinstance(effect, effects.KeepReservations)]

@@ -152,3 +152,16 @@ def test_a_budget_larger_than_its_device_is_the_device() -> None:
     story = on_gpu("a", settings=Settings(budget={"gpu0": 64 * GIB}, gpu_margin_bytes=0), a=11)
     assert story.core.world.ledger.devices["gpu0"].budget_bytes == 10 * GIB
     assert "whose budget is 10.0 GiB" in story.answers[story.get("a")].reason  # type: ignore[attr-defined]
+
+
+def test_memory_pressure_disturbs_nothing_that_gives_back_little_while_something_gives_back_much() -> None:
+    on_gpu = [spec(f"small-{number}", device=("gpu",)) for number in range(3)]
+    sizes = {"large": 3.0, **{model.name: 0.5 for model in on_gpu}}  # on a GPU, and a tenth of that in RAM
+    story = Story(*on_gpu, spec("large", device=("ram",)), gpus_gib=(10,), sizes=sizes)
+    story.hot("large")
+    for model in on_gpu:
+        story.hot(model.name)
+    story.wait(60)
+    story.tell(events.MemoryPressure())
+    assert story.state("large") is State.DRAINING
+    assert {story.state(model.name) for model in on_gpu} == {State.READY}

@@ -14,6 +14,7 @@ import pytest
 from lazyd.core.answers import NoRoom, Outcome, Reserved
 from lazyd.core.effects import Answer, Effect
 from lazyd.core.events import Cancel, Event, Reserve, Unreserve
+from lazyd.core.records import Reservation
 from lazyd.manager.driver import Driver
 from lazyd.manager.requests import Requests
 from lazyd.manager.reservations import LONGEST_COMMAND, Reservations, shown_command
@@ -57,7 +58,7 @@ class Stage:
         self.answers: list[Outcome | None] = []
         """What the core answers, one after the other; None: nothing yet."""
         self.devices = ["gpu0", "ram"]
-        self.reserved: dict[str, object] = {}
+        self.reserved: dict[str, Reservation] = {}
         self.ending = False
         self.connections: set[Connection] = set()
         self.driver = Driver(self, lambda: pytest.fail("the core has failed"))
@@ -208,12 +209,17 @@ async def test_the_end_of_the_manager_is_not_the_end_of_a_reservation(stage: Sta
 
 async def test_what_was_held_before_can_be_claimed_although_its_device_was_not_seen_yet(stage: Stage) -> None:
     stage.devices = ["ram"]
-    stage.reserved = {"r1": object()}
+    stage.reserved = {"r1": held_before("r1", "gpu0")}
     stage.answers = [Reserved(reservation="r1")]
     async with stage.client() as client:
         assert (await client.reserve(resume="r2"))["error"] == "io.lazyd.NoSuchDevice"
         assert (await client.reserve(resume="r1"))["parameters"]["reservation"] == "r1"
         assert stage.asked.resume == "r1"
+        assert (await client.reserve(resume="r1", device="gpu7"))["error"] == "io.lazyd.NoSuchDevice"
+
+
+def held_before(name: str, device: str) -> Reservation:
+    return Reservation(id=name, device=device, bytes=1, holder=1000, pid=5, command=None, since=0.0)
 
 
 async def test_a_reservation_that_was_claimed_by_another_connection_outlives_the_first(stage: Stage) -> None:
