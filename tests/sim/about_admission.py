@@ -34,7 +34,7 @@ def admitted(world: World, effect: Any) -> Mapping[str, int]:
             entry = books.entries[name]
             if not entry.parks:
                 return {}  # ordered again
-            more = {device: n - entry.booking.get(device, 0) for device, n in books.way_back(entry).items()}
+            more = {device: n - books.left_on(entry, device) for device, n in books.way_back(entry).items()}
             return {device: n for device, n in more.items() if n}
         case effects.ParkObject(worker=name):
             entry = books.entries[name]

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from lazyd.core import answers, effects, events
 
+from .memory import RAM
 from .told import Stage
 
 if TYPE_CHECKING:
@@ -65,18 +66,24 @@ def pins_leave_room(world: World, effect: effects.LoadObject | effects.Answer) -
         model = effect.model
         if not told.is_kept(model):
             return None
-    kept = dict.fromkeys(told.books.seen, 0)
-    added: dict[str, int] = {}
+    others, own = [], None
     for name, worker in told.workers.items():
-        booked = told.books.entries[name].booking if name in told.books.entries and not worker.stopping else {}
+        entry = told.books.entries.get(name)
+        if entry is None or worker.stopping:
+            continue
         if any(told.is_kept(other) for other in worker.objects if other != model):
-            kept = {device: n + booked.get(device, 0) for device, n in kept.items()}
+            others.append(entry)
         elif model in worker.objects or getattr(effect, "worker", None) == name:
-            added = booked
-    for device, n in added.items():
+            own = entry
+    if own is None:
+        return None
+    files = {file: n for entry in (*others, own) for file, n in entry.files.items()}
+    for device in own.booking:
+        held = sum(entry.booking.get(device, 0) for entry in (*others, own))
+        held += sum(files.values()) if device == RAM else 0
         most = int(told.budget(device) * told.config.settings.max_pinned)
-        if kept[device] + n > most:
-            return f"with {model} pins and residents hold {kept[device] + n} of {device}, and may hold {most}"
+        if held > most:
+            return f"with {model} pins and residents hold {held} of {device}, and may hold {most}"
     return None
 
 

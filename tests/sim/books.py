@@ -34,6 +34,8 @@ class Entry:
     """What it was given, by a decision and not because it had grown."""
     measured: dict[str, int] = field(default_factory=dict)
     """By device, as told last."""
+    unseen: dict[str, int] = field(default_factory=dict)
+    """By device: what it may have left there when it parked, where its driver does not show it."""
     load_peak: dict[str, int] = field(default_factory=dict)
     service_peak: dict[str, int] = field(default_factory=dict)
     serves: bool = False
@@ -140,10 +142,16 @@ class Books:
         self.lost.pop(event.name, None)
         if event.kind != CUDA:
             return
-        for name, n in event.held_bytes.items():
-            entry = self.entries.get(name)
-            if entry is not None and event.name in entry.booking and event.begun >= entry.started:
-                self._measured(entry, event.name, n, event.begun)
+        for name, entry in self.entries.items():
+            if event.name not in entry.booking or event.begun < entry.started:
+                continue
+            if name in event.held_bytes:
+                self._measured(entry, event.name, event.held_bytes[name], event.begun)
+            elif entry.parked_at is not None and event.begun >= entry.parked_at:
+                entry.booking[event.name] = 0  # what is left there counts as a stranger's
+                entry.unseen[event.name] = max(
+                    0, event.used_bytes - event.listed_bytes - sum(event.held_bytes.values())
+                )
 
     def _hear_devicelost(self, event: events.DeviceLost) -> None:
         self.lost[event.name] = True
@@ -238,6 +246,7 @@ class Books:
                 entry.booking |= self.way_back(entry)
                 entry.granted = dict(entry.booking)
                 entry.parks, entry.parked_at = False, None
+                entry.unseen.clear()
             case effects.StopWorker(worker=name) | effects.UnloadObject(worker=name):
                 if (entry := self.entries.get(name)) is not None:
                     entry.parked_at = None  # all of it comes back when it has ended
@@ -261,7 +270,11 @@ class Books:
     def way_back(self, entry: Entry) -> dict[str, int]:
         """What a parked worker needs to come back."""
         wanted = entry.service or entry.promised
-        return {device: max(n, entry.booking.get(device, 0)) for device, n in wanted.items()}
+        return {device: max(n, self.left_on(entry, device)) for device, n in wanted.items()}
+
+    def left_on(self, entry: Entry, device: str) -> int:
+        """What a parked worker has at most of a device."""
+        return max(entry.booking.get(device, 0), entry.unseen.get(device, 0))
 
     @property
     def _now(self) -> float:

@@ -18,6 +18,8 @@ KILLED, CRASHED = 9, 11
 UNPARKING = 0.3
 """Coming back from being parked takes so much of a load's time."""
 LAST = len(RAMP) - 1
+SEEN_S = 0.1
+"""A peak that lasts so long is seen on a GPU, which is looked at twenty times a second then."""
 
 
 class Loads:
@@ -52,7 +54,8 @@ class Loads:
         """Progress is told every second or so, until the object is ready."""
         step = self.world.rng.uniform(0.5, 1.5)
         if left_s <= step:
-            worker.later(left_s * 0.9, known, self._is_nearly_done, left_s * 0.1, is_parked)
+            last_s = max(left_s * 0.1, SEEN_S if self.world.scenario.profile.polite else 0.0)
+            worker.later(left_s * 0.9, known, self._is_nearly_done, last_s, is_parked)
         else:
             worker.later(step, known, self._goes_on, left_s - step, is_parked)
 

@@ -103,7 +103,10 @@ def worker_kept_too_much(world: World, model: Model, worker: Worker) -> NoRoom |
     """Whether a worker may be kept for one of its models. One that is kept for another already may."""
     if any(i.model.kept and i.model is not model for i in worker.instances.values()):
         return None
-    held = world.ledger.held(worker.id)
+    held = dict(world.ledger.held(worker.id))
+    others = world.ledger.files_of(keeping(world, model))
+    files = world.ledger.files_of([worker.id])
+    held[RAM] = held.get(RAM, 0) + sum(size for file, size in files.items() if file not in others)
     return next(filter(None, (keeps_too_much(world, model, name, needed) for name, needed in held.items())), None)
 
 
@@ -112,11 +115,9 @@ def keeps_too_much(world: World, model: Model, device_name: str, needed: int) ->
     device = world.ledger.devices.get(device_name)
     if device is None or device.kind == SLOTS:
         return None
-    kept = sum(
-        world.ledger.held(worker.id).get(device_name, 0)
-        for worker in world.workers.values()
-        if any(i.model.kept and i.model is not model for i in worker.instances.values())
-    )
+    others = keeping(world, model)
+    kept = sum(world.ledger.held(worker).get(device_name, 0) for worker in others)
+    kept += sum(world.ledger.files_of(others).values()) if device_name == RAM else 0
     allowed = int(device.budget_bytes * world.settings.max_pinned)
     if kept + needed <= allowed:
         return None
@@ -129,3 +130,12 @@ def keeps_too_much(world: World, model: Model, device_name: str, needed: int) ->
         reason=f"pinned and resident models may hold {part} of {device_name} together (max_pinned)",
         remedy="unpin another, or raise max_pinned in [budget]",
     )
+
+
+def keeping(world: World, model: Model) -> list[str]:
+    """The workers that are kept for another model than this."""
+    return [
+        worker.id
+        for worker in world.workers.values()
+        if any(i.model.kept and i.model is not model for i in worker.instances.values())
+    ]
