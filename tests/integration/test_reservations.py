@@ -210,13 +210,24 @@ def test_another_connection_of_the_same_user_may_claim_it(daemon: Daemon, client
     daemon.until(lambda: not held(daemon))
 
 
+@contextlib.contextmanager
+def following(daemon: Daemon) -> Iterator[Iterator[dict[str, Any]]]:
+    """What happens from now on."""
+    with daemon.client() as reader:
+        reader.send("Subscribe", more=True)
+        with daemon.client() as other:
+            other.call("Health")  # by then that has been heard
+        yield iter(reader.result, None)
+
+
 def test_events_tell_of_reservations(daemon: Daemon, client: Client) -> None:
-    events = client.stream("Subscribe")
-    with daemon.client() as mine:
-        mine.send("Reserve", {"device": "ram", "bytes": 100 * MIB, "command": "train.py"})
-        told = next(event for event in events if event["kind"] == "reserved")
+    with following(daemon) as happening:
+        with daemon.client() as mine:
+            mine.call("Reserve", device="ram", bytes=100 * MIB, command="train.py")
+        told = next(event for event in happening if event["kind"] == "reserved")
         assert (told["device"], told["reason"]) == ("ram", "100 MiB of ram for train.py")
-    assert next(event for event in events if event["kind"] == "unreserved")["device"] == "ram"
+        assert next(event for event in happening if event["kind"] == "unreserved")["device"] == "ram"
+    assert client.call("Health")["live"]
 
 
 # The command.

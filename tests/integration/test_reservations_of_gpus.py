@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -14,6 +16,7 @@ import pytest
 from tests.fakes.nvml import GIB, StandIn
 
 from .conftest import LIMIT_S, Daemon
+from .test_reservations import following
 
 ROOT = Path(__file__).parents[2]
 LAZYCTL = Path(sys.executable).with_name("lazyctl")
@@ -76,6 +79,13 @@ def devices(daemon: Daemon) -> dict[str, dict[str, Any]]:
         return {device["name"]: device for device in client.call("Status")["devices"]}
 
 
+def wishes(daemon: Daemon) -> list[dict[str, Any]]:
+    """The reservations that are waited for."""
+    with daemon.client() as client:
+        found: list[dict[str, Any]] = client.call("Status")["wishes"]
+    return found
+
+
 def use(command: subprocess.Popen[str], gib: int) -> str:
     """Has the program allocate; what it says."""
     assert command.stdin is not None
@@ -113,10 +123,89 @@ def test_a_reservation_waits_for_a_stranger_to_leave(daemon: Daemon, driver: Sta
     refused = start("reserve", "gpu0", "8GiB", "--no-wait", "--", "true")
     _, err = refused.communicate(timeout=LIMIT_S)
     assert refused.returncode == 75
-    assert "no room for true on gpu0: it needs 8.0 GiB" in err
+    assert "no room for true: it needs 8.0 GiB of gpu0" in err
     command = start("reserve", "gpu0", "8GiB", "--", sys.executable, "-c", PROGRAM)
     stranger.free()
     assert use(command, 1) == "has 1 of 0"
+
+
+def test_who_waits_is_shown_with_what_for_and_one_that_is_killed_gets_nothing(
+    daemon: Daemon, driver: StandIn, start: Start
+) -> None:
+    stranger = driver.stranger(0, 15 * GIB)
+    daemon.until(lambda: devices(daemon)["gpu0"]["foreignBytes"] == 15 * GIB)
+    command = start("reserve", "gpu0", "8GiB", "--", "echo", "it ran")
+    (wish,) = daemon.until(lambda: wishes(daemon))
+    assert (wish["device"], wish["bytes"], wish["pid"]) == ("gpu0", 8 * GIB, command.pid)
+    assert "other programs use 15.0 GiB" in wish["why"][-1]
+    shown = start("status").communicate(timeout=LIMIT_S)[0]
+    assert re.search(rf"\n8\.0 GiB  gpu0 +{command.pid} .* echo it ran\n  It needs 8\.0 GiB of gpu0, where", shown)
+    command.kill()
+    assert command.wait(LIMIT_S) == -signal.SIGKILL
+    daemon.until(lambda: not wishes(daemon))
+    stranger.free()
+    daemon.until(lambda: devices(daemon)["gpu0"]["foreignBytes"] == 0)
+    assert devices(daemon)["gpu0"]["bookedBytes"] == OURS
+    assert command.communicate()[0] == ""
+
+
+def test_what_a_program_holds_is_foreign_once_its_client_was_killed(
+    daemon: Daemon, driver: StandIn, start: Start
+) -> None:
+    command = start("reserve", "gpu1", "8GiB", "--", sys.executable, "-c", PROGRAM)
+    assert use(command, 6) == "has 6 of 1"
+    command.kill()
+    assert command.wait(LIMIT_S) == -signal.SIGKILL
+    daemon.until(lambda: (d := devices(daemon)["gpu1"])["bookedBytes"] == OURS and d["foreignBytes"] == 6 * GIB)
+    assert use(command, 2) == "has 2 of 1"  # it has noticed nothing
+    daemon.until(lambda: devices(daemon)["gpu1"]["foreignBytes"] == 8 * GIB)
+    assert driver.used(1) == 8 * GIB
+
+
+def test_room_is_made_for_a_program_and_the_events_tell_who_left_for_it(daemon: Daemon, idle: StandIn) -> None:
+    daemon.configure(f"""
+        [budget]
+        max_reserved = "100%"
+        [models.voice]
+        runtime = "python"
+        factory = "tests.fakes.gpu_model:make"
+        python_path = ["{ROOT}"]
+        device = ["gpu0"]
+        memory = "12GiB"
+        options = {{ size_mib = 12000 }}
+    """)
+    with daemon.client() as mine:
+        mine.call("Reload")
+        mine.call("Load", model="voice")
+        with following(daemon) as happening:
+            reply = mine.call("Reserve", device="gpu0", bytes=16 * GIB, command="train.py")
+            told = next(event for event in happening if event["kind"] == "evicted")
+        assert (told["model"], told["reason"]) == ("voice", "room for train.py")
+        assert reply["uuid"] == idle.uuid(0)
+    assert idle.used(0) == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "said"),
+    [
+        (["gpu9", "1GiB"], 2, "there is no device gpu9"),
+        (["gpu0", "23GiB"], 75, "it never fits there: let it need less or use another device"),
+        (["gpu0", "17GiB"], 75, "reserve less, or raise max_reserved in [budget]"),
+        (["gpu0", "1Gig"], 2, "'1Gig' is not a size"),
+        (["gpu0", "8"], 2, "'8' would be 8 bytes"),
+        (["gpu0", "0GiB"], 2, "'0GiB' is nothing at all"),
+        (["gpu0", "-1GiB"], 2, "-1"),
+    ],
+)
+def test_a_wish_that_is_nonsense_or_too_large_says_so_in_a_line_and_runs_nothing(
+    daemon: Daemon, driver: StandIn, start: Start, words: list[str], status: int, said: str
+) -> None:
+    refused = start("reserve", *words, "--", "echo", "it ran")
+    out, err = refused.communicate(timeout=LIMIT_S)
+    assert (refused.returncode, out, err.count("\n")) == (status, "", 1)
+    assert said in err
+    assert devices(daemon)["gpu0"]["bookedBytes"] == OURS
+    assert driver.used(0) == 0
 
 
 def test_a_gpu_that_falls_off_the_bus_is_shown_as_lost(daemon: Daemon, driver: StandIn, start: Start) -> None:
