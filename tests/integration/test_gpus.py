@@ -292,6 +292,22 @@ def test_a_driver_that_fails_from_the_start_is_said_and_ram_serves_until_it_answ
     client.call("Load", model="here")
 
 
+def test_a_driver_that_takes_its_time_at_the_start_is_waited_for_by_what_may_use_its_gpus(machine: Machine) -> None:
+    machine.driver.hang(INIT, 2.0)
+    client = machine.start(
+        here={"device": ["gpu0"], "size_mib": 1024},
+        either={"device": ["gpu1", "ram"], "size_mib": 512},
+        calm={"device": "ram", "size_mib": 0},
+    )
+    with machine.daemon.client() as other, machine.daemon.client() as third:
+        client.send("Load", {"model": "here"})
+        other.send("Load", {"model": "either"})
+        third.call("Load", model="calm")
+        client.result()
+        other.result()
+    assert (machine.driver.used(0), machine.driver.used(1)) == (GIB, 512 * MIB)
+
+
 def test_a_driver_that_hangs_at_the_start_holds_up_neither_the_daemon_nor_ram(machine: Machine) -> None:
     machine.driver.hang(INIT)
     client = machine.start(here={"device": ["gpu0"], "size_mib": 1024}, calm={"device": "ram", "size_mib": 0})

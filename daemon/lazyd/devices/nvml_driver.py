@@ -20,7 +20,7 @@ from .numbering import Answer, Numbering
 from .nvml_device import Device, reason_of, trouble
 from .source import DeviceGone, Sample
 
-LOOK_S = 2.0
+LOOK_S = 4.0
 """How long a GPU may take to say what it is, before the others are named without it."""
 
 

@@ -15,7 +15,7 @@ import time
 import msgspec
 
 from lazyd.core.effects import Sample
-from lazyd.core.events import MemoryPressure
+from lazyd.core.events import Event, MemoryPressure
 from lazyd.devices.first_look import FirstLook
 from lazyd.devices.pressure import stalls
 from lazyd.devices.ram import NAME as RAM
@@ -31,6 +31,8 @@ MISSING_S = 5.0
 """How often GPUs are looked for where there are none, where all work, and while one or the driver does not."""
 SOON_S = 0.05
 """What happens to workers changes how soon samples are wanted; it is looked at no more often than this."""
+SEEN_S = 10.0
+"""So long after the start a load that may use GPUs waits for the first look at them."""
 LISTEN_AGAIN_S = 60.0
 """How soon the kernel is asked again after it has said that it does not tell of pressure."""
 DRIVER = "NVIDIA driver"
@@ -47,19 +49,23 @@ class Measuring:
         self._ram = ram
         self._gpus = gpus
         self._first = first
-        self._around = msgspec.structs.replace(around, on_stranger=self._stranger, note=self._say_of_device)
-        self._note = around.note
+        self._around = msgspec.structs.replace(
+            around, on_stranger=self._stranger, note=self._say_of_device, tell=self._say
+        )
+        self._note, self._tell = around.note, around.tell
         self._samplers: dict[str, Sampler] = {}
         self.named: list[str] | None = None
         """The GPUs that the driver has named, also those that do not answer; None: it has not said yet."""
         self._finder = Repeated(DRIVER, self._names, self._found, self._find_s, self._say_of_driver)
         self._stirred = False
+        self._all_seen = asyncio.Event()
         self.warnings: list[str] = []
         """What is wrong with the driver as a whole, in a line."""
 
     def start(self) -> None:
         self._add(RAM, RamSampler(self._ram, self._around))
         self._finder.now()
+        self._loop.call_later(SEEN_S, self._all_seen.set)
         threading.Thread(target=self._listen, name="pressure", daemon=True).start()
 
     def close(self) -> None:
@@ -93,6 +99,10 @@ class Measuring:
         self._samplers[name] = sampler
         sampler.now()
 
+    async def until_seen(self) -> None:
+        """Returns when all GPUs have been seen, or are known not to answer; within `SEEN_S` of the start."""
+        await self._all_seen.wait()
+
     @property
     def silent(self) -> list[str]:
         """The devices that do not answer, whether the core has asked for them or not."""
@@ -108,18 +118,35 @@ class Measuring:
         for name in found:
             if name not in self._samplers:
                 self._add(name, Sampler(name, self._gpus, self._around))
+        self._look_whether_all_are_seen()
+
+    def _look_whether_all_are_seen(self) -> None:
+        if self._finder.is_silent or (self.named is not None and all(map(self._is_known, self.named))):
+            self._all_seen.set()
+
+    def _is_known(self, name: str) -> bool:
+        return self._samplers[name].is_known
 
     def _find_s(self) -> float:
         if self._finder.is_silent or not all(sampler.works for sampler in self._samplers.values()):
             return MISSING_S
         return FIND_S if len(self._samplers) > 1 else ABSENT_S
 
+    # What samplers and the search for GPUs say.
+
+    def _say(self, event: Event) -> None:
+        self._tell(event)
+        if not self._all_seen.is_set():
+            self._look_whether_all_are_seen()
+
     def _say_of_driver(self, kind: str, reason: str) -> None:
         self.warnings = [f"{DRIVER}: {reason.rstrip('.')}; {REMEDY}"] if kind == SILENT else []
         self._note(kind, DRIVER, reason)
+        self._look_whether_all_are_seen()
 
     def _say_of_device(self, kind: str, device: str, reason: str) -> None:
         self._note(kind, device, reason)
+        self._look_whether_all_are_seen()
         self._finder.sooner()  # one that does not answer may have been taken out
 
     # Hearing of pressure, in a thread.

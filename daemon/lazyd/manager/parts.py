@@ -104,7 +104,7 @@ class Parts:
             configuration.spec_of, driver.tell, background, learning, lambda: workers.gpus
         )
         self.keeping = keeping = Keeping()
-        workers.gpus = gpus = Gpus(has_library, given.gpus.uuid)
+        workers.gpus = gpus = Gpus(has_library, given.gpus.uuid, lambda: self.measuring.until_seen())
         self.ram = Ram()
         around = Surroundings(
             workers=workers,

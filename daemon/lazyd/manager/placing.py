@@ -7,7 +7,7 @@ Whatever a model's own settings say there gives way.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,14 +17,21 @@ ALL = tuple(f"gpu{number}" for number in range(64))
 """Names that GPUs may have."""
 
 
+async def _at_once() -> None:
+    pass
+
+
 @dataclass(frozen=True)
 class Gpus:
-    """What is known of this machine's GPUs when it is asked. Asking does not block."""
+    """What is known of this machine's GPUs when it is asked. Asking does not block; a driver may take seconds to
+    make its GPUs ready, so there is also somebody who waits for them."""
 
     driver: Callable[[], bool] = lambda: False
     """Whether their driver is there, and so GPUs may be, though they have not answered yet."""
     uuid: Callable[[str], str | None] = lambda _device: None
     """By device; None for what is not there or has never answered."""
+    until_seen: Callable[[], Awaitable[None]] = _at_once
+    """Waits until the core knows of those that there are; not for ever."""
 
     def first(self, among: Sequence[str] = ALL) -> str | None:
         """The first that has answered."""

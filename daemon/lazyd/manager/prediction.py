@@ -17,7 +17,7 @@ import msgspec
 
 from lazyd.core.effects import Learn, Predict
 from lazyd.core.events import Event, Predicted, Unpredictable
-from lazyd.core.needs import Forecast
+from lazyd.core.needs import GPU, RAM, Forecast
 from lazyd.core.spec import ModelSpec
 
 from . import forecasts
@@ -98,6 +98,8 @@ class Predictor:
             return
         try:
             look = await self._look(spec)
+            if may_use_gpus(spec, look):
+                await self._gpus().until_seen()  # or it would be loaded in RAM, or refused
             known = await self._learning.known(look.subject)
             if effect.dry_run and self._wants_dry_run(spec, look, known):
                 known = msgspec.structs.replace(known, dry_run=await self._dry_run(spec, look.subject))
@@ -174,6 +176,11 @@ def look_at(spec: ModelSpec) -> Look:
     by_files = forecasts.told(runtime.needs(description))
     subject = Subject(spec.identity, _digest(runtime.files(description)), spec.runtime)
     return Look(subject, by_files, runtime.dry_run is not None)
+
+
+def may_use_gpus(spec: ModelSpec, look: Look) -> bool:
+    """Whether its runtime can, and its spec does not forbid it."""
+    return GPU in look.by_files.sides and (not spec.device or any(device != RAM for device in spec.device))
 
 
 def describe(spec: ModelSpec) -> dict[str, Any]:

@@ -97,6 +97,7 @@ class Sampler:
         self._source = source
         self._around = around
         self._is_lost = False
+        self._has_answered = False
         self._strangers: frozenset[int] = frozenset()
         self._repeated: Repeated[Look | DeviceGone] = Repeated(
             name,
@@ -118,6 +119,11 @@ class Sampler:
     def is_silent(self) -> bool:
         return self._repeated.is_silent
 
+    @property
+    def is_known(self) -> bool:
+        """It has been seen, or it is known that it does not answer."""
+        return self._has_answered or self.is_silent
+
     async def _first(self) -> None:
         """What is done before each look."""
 
@@ -129,6 +135,7 @@ class Sampler:
         return LOST_S if self._is_lost else self._around.pace_s(self._name)
 
     def _hear(self, answer: Look | DeviceGone) -> None:
+        self._has_answered = True
         if isinstance(answer, Look):
             self._is_lost = False
             self._tell(answer)

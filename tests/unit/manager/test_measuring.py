@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
 import time
@@ -321,6 +322,45 @@ async def test_a_driver_that_hangs_at_the_start_is_not_waited_for_and_not_asked_
     driver.heal()
     await manager.next("gpu0")
     assert manager.notes == []
+
+
+# Those who wait for it.
+
+
+async def test_who_waits_for_gpus_goes_on_when_all_have_been_seen(manager: Manager, driver: StandIn) -> None:
+    driver.hang("nvmlInitWithFlags")
+    manager.measuring.start()
+    waits = asyncio.create_task(manager.measuring.until_seen())
+    await manager.next("ram")
+    assert not waits.done()
+    driver.heal()
+    await waits
+    assert manager.of("gpu0")
+    assert manager.of("gpu1")
+
+
+@pytest.mark.parametrize("trouble", ["none is there", "the driver fails", "one fails", "one is lost", "time is over"])
+async def test_who_waits_for_gpus_does_not_wait_for_those_that_will_not_be_seen(
+    manager: Manager, driver: StandIn, monkeypatch: pytest.MonkeyPatch, trouble: str
+) -> None:
+    if trouble == "none is there":
+        driver.unload()
+    elif trouble == "the driver fails":
+        driver.fail("nvmlInitWithFlags")
+    elif trouble == "one fails":
+        driver.fail(MEMORY, gpu=1)
+    elif trouble == "one is lost":
+        driver.lose(1)
+    else:
+        driver.hang("nvmlInitWithFlags")
+        monkeypatch.setattr(measuring, "SEEN_S", 0.1)
+    manager.measuring.start()
+    async with asyncio.timeout(5):
+        await manager.measuring.until_seen()
+    assert bool(manager.of("gpu0")) == trouble.startswith("one ")
+    driver.load()
+    driver.heal()
+    await manager.next("gpu0")  # no call is left behind for the next test
 
 
 # Who holds what.

@@ -21,6 +21,7 @@ from lazyd.manager.tasks import Background
 
 from ..runtimes.test_gguf import model
 from ..runtimes.test_llama_cpp_needs import EMBEDDING, LAYERS, SHAPE
+from .waiting import until
 
 RESULT = {"ram": {"ram": 777, "gpu": []}, "gpu": None, "layers": None, "files": {"1:1": 5}, "source": "dry run"}
 
@@ -237,3 +238,26 @@ async def test_a_bug_of_a_runtime_is_its_models_failure(desk: Desk, monkeypatch:
     event = await desk.told()
     assert isinstance(event, Unpredictable)
     assert "ZeroDivisionError" in event.reason
+
+
+@pytest.mark.parametrize(
+    ("device", "waits"), [(("gpu0", "ram"), True), (("gpu",), True), (("ram",), False), ((), False)]
+)
+async def test_who_may_use_a_gpu_waits_until_those_that_there_are_have_been_seen(
+    desk: Desk, device: tuple[str, ...], waits: bool
+) -> None:
+    seen, waiting = asyncio.Event(), list[str]()
+
+    async def until_seen() -> None:
+        waiting.append("it")
+        await seen.wait()
+
+    desk.gpus = Gpus(until_seen=until_seen)
+    desk.specs["m"] = ModelSpec(name="m", runtime="python", factory="a:b", device=device)
+    asked = asyncio.create_task(desk.told())
+    if waits:
+        await until(lambda: waiting)
+        assert not asked.done()
+        seen.set()
+    assert isinstance(await asked, Predicted)
+    assert bool(waiting) == waits
