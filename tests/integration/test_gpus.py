@@ -103,8 +103,8 @@ def test_an_instance_of_a_divided_gpu_is_a_device_of_its_own(machine: Machine) -
         rest={"device": "gpu", "size_mib": 3000},
         full={"device": ["gpu0"], "size_mib": 3000},
     )
-    sizes = {name: device["totalBytes"] for name, device in machine.devices().items() if name != "ram"}
-    assert sizes == {"gpu0": 2 * GIB, "gpu1": 4 * GIB, "gpu2": 4 * GIB}
+    machine.until(lambda: machine.devices().keys() == {"ram", "gpu0", "gpu1", "gpu2"})
+    assert [machine.device(f"gpu{n}")["totalBytes"] for n in range(3)] == [2 * GIB, 4 * GIB, 4 * GIB]
     for model, number in (("here", other), ("rest", 1)):
         with DataLine(client.call("Get", model=model)) as line:
             assert line.call("tell")["gpus"] == [number]
@@ -127,6 +127,7 @@ def test_a_budget_that_is_larger_than_its_gpu_is_said_and_counts_as_all_of_it(ma
     (warning,) = machine.until(lambda: client.call("Status")["daemon"].get("warnings"))
     where = f"{machine.daemon.config}:3: budget.gpu1: "
     assert warning.startswith(f'{where}64GiB is more than gpu1 has, and counts as "100%"; write at most "4GiB"')
+    machine.until(lambda: "gpu1" in machine.devices())
     assert machine.device("gpu1")["budgetBytes"] == 4 * GIB
     client.call("Load", model="fits")
     with pytest.raises(Refused, match=r"needs 4\.9 GiB of gpu1, whose budget is 4\.0 GiB"):
