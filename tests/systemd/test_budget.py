@@ -161,8 +161,8 @@ def test_what_a_worker_holds_is_measured(daemon: Daemon) -> None:
     private, files = seen["proportional"]
     assert 0 < private <= seen["counted"][0]
     assert files > 0
-    assert seen["kills"] == 0
     assert (seen["charged"] is not None) == seen["has_memory"]
+    assert seen["kills"] == 0 or not seen["has_memory"]  # without a cgroup the whole machine's are counted
     assert daemon.shown("voice")["measuredBytes"]["ram"] > 0
     assert daemon.lazyctl("unload", "voice").returncode == 0
     assert device(daemon, "gpu0")["bookedBytes"] == 0
@@ -179,3 +179,24 @@ def test_the_manager_may_see_what_reservations_hold_of_ram_and_hear_of_pressure(
 def kernel() -> tuple[int, int]:
     major, minor, *_ = re.split(r"\D+", os.uname().release)
     return int(major), int(minor)
+
+
+def test_a_reservation_outlives_the_manager_and_its_bytes_stay_its_own(daemon: Daemon) -> None:
+    with reserved(daemon, "gpu1", 6):
+        for end in (lambda: daemon.units.systemctl("restart", MANAGER), daemon.units.kill):
+            before = daemon.units.pid(MANAGER)
+            end()
+            daemon.units.started_anew(MANAGER, after=before)
+            with program(daemon, 2):
+                seen = eventually(lambda: (d := device(daemon, "gpu1")).get("foreignBytes") and d, 20, "the stranger")
+                assert (seen["reservedBytes"], seen["foreignBytes"]) == (8 * GIB, 2 * GIB)
+            eventually(lambda: device(daemon, "gpu1")["foreignBytes"] == 0, 20, "its end")
+    eventually(lambda: device(daemon, "gpu1")["bookedBytes"] == 0, 20, "the end of the reservation")
+
+
+def test_what_one_user_has_reserved_does_not_count_for_another(daemon: Daemon) -> None:
+    with reserved(daemon, "gpu1", 1):
+        refused = daemon.lazyctl("reserve", "gpu1", "9GiB", "--", "true")
+        assert refused.returncode == 75
+        assert "max_reserved" in refused.stderr
+        daemon.machine.run("lazyctl", "reserve", "gpu1", "9GiB", "--", "true")
