@@ -121,6 +121,7 @@ ALARMS: dict[str, Callable[..., None]] = {
     "release": release.overdue,
     "park": touch,
     "silent": parking.look_again,
+    "stuck": lives.does_not_end,
     "reserve": reservations.deadline_passed,
     "reservation": reservations.end,
     "room": nothing,

@@ -16,7 +16,7 @@ from .events import MemoryPressure
 from .eviction import Unit, choose_victims, leaving_bytes, look_anew, next_moment, units
 from .ledger import Device
 from .lifecycle import LOADS, State
-from .records import Instance, Reason
+from .records import Instance, Model, Reason, Seeker
 from .world import World
 
 WORTHWHILE = 0.02
@@ -28,9 +28,8 @@ def relieve(world: World) -> None:
     if world.stopping or not world.host_found:
         return
     for device in world.ledger.devices.values():
-        missing = device.booked_bytes - device.sure_limit_bytes
-        if missing > 0:
-            relieve_device(world, device, missing)
+        if device.excess_bytes > 0:
+            relieve_device(world, device, device.excess_bytes)
 
 
 def relieve_device(world: World, device: Device, missing: int) -> None:
@@ -44,6 +43,14 @@ def relieve_device(world: World, device: Device, missing: int) -> None:
         for instance in unit.instances:
             let_leave(world, instance, Reason.CROWDED)
     look_again(world)
+
+
+def joins_a_crowd(world: World, seeker: Seeker) -> bool:
+    """It would be loaded into a worker on a device that holds more than it may: nothing is admitted there until idle
+    models have left."""
+    worker = world.family_worker(seeker.spec) if isinstance(seeker, Model) and seeker.spec.is_family else None
+    held = world.ledger.held(worker.id) if worker is not None else {}
+    return any(world.ledger.devices[name].excess_bytes > 0 for name in held if name in world.ledger.devices)
 
 
 def pressure(world: World, event: MemoryPressure) -> None:

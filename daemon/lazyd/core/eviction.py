@@ -32,6 +32,7 @@ __all__ = [
     "leaving_bytes",
     "look_anew",
     "may_leave",
+    "most_freed",
     "next_moment",
     "quantum_until",
     "units",
@@ -80,6 +81,8 @@ def census(world: World) -> Census:
     found = world.census = Census(steps=world.steps)
     for worker in world.workers.values():
         inside = worker.instances.values()
+        if worker.stuck:
+            continue
         if worker.stopping or all(map(goes, inside)):
             if worker.stopping or inside:
                 add(found.going, world.ledger.freed_by(worker.id))
@@ -142,9 +145,14 @@ def without_files(world: World, unit: Unit, mapped: Collection[str]) -> Unit:
     return Unit(unit.instances, {**unit.freed, RAM: unit.freed[RAM] - stay}, unit.last_used, unit.cost)
 
 
+def most_freed(world: World, *, finish: bool) -> Booking:
+    """What would come back of each device if all that may leave left."""
+    return movable(world, finish=finish).total
+
+
 def could_cover(world: World, deficit: Booking, *, finish: bool) -> bool:
     """Whether all that may leave together would be enough; if not, nobody needs to choose."""
-    total = movable(world, finish=finish).total
+    total = most_freed(world, finish=finish)
     return all(n <= 0 or total.get(name, 0) >= n for name, n in deficit.items())
 
 

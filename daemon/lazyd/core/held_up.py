@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import itertools
 
-from . import parking
+from . import crowding, parking
 from .eviction import leaving_bytes
 from .holders import amount, holders, keeps, part_of, unseen
-from .ledger import Device
 from .placement import Placement, shapes
 from .records import Instance, Model, Prediction, Seeker
 from .wording import duration, listed
@@ -27,6 +26,8 @@ def held_up(world: World, seeker: Seeker, *, devices: int = DEVICES) -> list[str
         return ["the worker host is not connected, and nothing is loaded until it is"]
     if seeker.retry_at > world.now:
         return [f"its last load has failed, and the next try is allowed in {duration(seeker.retry_at - world.now)}"]
+    if crowding.joins_a_crowd(world, seeker):
+        return ["its worker's device holds more than it may, and nothing is admitted there until idle models have left"]
     found = [being_made(world, seeker)] if seeker.key in world.plans else []
     wanted = wanted_of(world, seeker)
     if wanted is None:
@@ -35,7 +36,7 @@ def held_up(world: World, seeker: Seeker, *, devices: int = DEVICES) -> list[str
     for placement in wanted:
         for name, n in placement.booking.items():
             needs.setdefault(name, n)
-    short = (missing(world, seeker, world.ledger.devices[name], n) for name, n in needs.items())
+    short = (missing(world, seeker, name, n) for name, n in needs.items())
     found += itertools.islice(filter(None, short), devices)
     return found + before(world, seeker)
 
@@ -52,8 +53,11 @@ def wanted_of(world: World, seeker: Seeker) -> list[Placement] | None:
     return [placement for group in groups for placement in group]
 
 
-def missing(world: World, seeker: Seeker, device: Device, needed: int) -> str | None:
+def missing(world: World, seeker: Seeker, name: str, needed: int) -> str | None:
     """What keeps it from a device; None if nothing does."""
+    device = world.ledger.devices.get(name)
+    if device is None:
+        return f"no driver has shown {name} yet"
     if device.lost is not None:
         return f"the driver has lost {device.name}: {device.lost}"
     if device.is_silent(world.now):

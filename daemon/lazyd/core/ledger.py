@@ -22,6 +22,8 @@ RAM = "ram"
 
 FRESH_S = 1.0
 """A sample older than this says nothing about strangers any more."""
+SLOW_S = 2.0
+"""Nor does one that took longer than this."""
 SILENT_S = 0.5
 """A driver that was asked for a sample, and has not answered for so long, is not waited for."""
 
@@ -66,6 +68,8 @@ class Device:
     quarantine: list[Quarantined] = field(default_factory=list)
     sampled: float = float("-inf")
     """When the last sample was begun."""
+    told: float = float("-inf")
+    """When it came."""
     released: float = float("-inf")
     """When a booking was last given back: what was seen before that says nothing about it."""
     asked: float | None = None
@@ -100,18 +104,24 @@ class Device:
         return self.limit_bytes - self.booked_bytes
 
     @property
+    def excess_bytes(self) -> int:
+        """How much more is booked than can stay, if positive."""
+        return self.booked_bytes - self.sure_limit_bytes
+
+    @property
     def quarantined_bytes(self) -> int:
         return sum(lost.bytes for lost in self.quarantine)
 
     def is_fresh(self, now: float) -> bool:
-        """Its last sample may be built on: it was begun after the last booking was given back, and of late.
+        """Its last sample may be built on: it was begun after the last booking was given back, and came of late.
 
         A booking that was added since makes it no less true: the new holder had nothing yet. What is lost
         has nothing to give.
         """
         if self.kind == SLOTS:
             return True
-        return self.lost is None and self.sampled >= self.released and now - self.sampled <= FRESH_S
+        is_news = self.sampled >= self.released and self.told - self.sampled <= SLOW_S
+        return self.lost is None and is_news and now - self.told <= FRESH_S
 
     def is_silent(self, now: float) -> bool:
         """Its driver does not answer."""

@@ -32,6 +32,9 @@ ABORT_GRACE_S = 2.0
 ANSWER_S = 5.0
 """A worker with nothing to wait for answers a drain in a moment; one that has not after this time is stuck."""
 
+STUCK_S = 5.0
+"""A process that is killed is gone in a moment; one that is not after this time may never be."""
+
 ENDING = frozenset({State.UNLOADING, State.FAILED})
 """An object in a worker that is on its way out of it."""
 
@@ -248,7 +251,17 @@ def is_still_inside(world: World, model: Model) -> bool:
 def stop_worker(world: World, worker: Worker, grace_s: float) -> None:
     """Ends a process. It stays booked until it is seen to be gone."""
     worker.stopping = True
+    world.alarms.set(("stuck", worker.id), world.now + grace_s + STUCK_S)
     world.emit(StopWorker(worker=worker.id, grace_s=grace_s))
+
+
+def does_not_end(world: World, worker_id: str) -> None:
+    """A process has outlived SIGKILL (an alarm): a driver may hold it. What it has is not waited for any more."""
+    worker = world.workers.get(worker_id)
+    if worker is not None and worker.stopping and worker.exited is None:
+        worker.stuck = True
+        reason = f"{worker.spec.key} (pid {worker.pid}) does not end, and keeps what it holds"
+        world.note("stuck", reason=reason, worker=worker.id)
 
 
 def gone(world: World, instance: Instance, state: State, reason: str | None = None) -> None:

@@ -8,9 +8,10 @@ model, and gives way to a nested request, whose caller may be what it waits for.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from . import lives
 from .leases import ancestors
-from .ledger import Booking
 from .lifecycle import State
 from .records import Instance, Model, Plan, Reason, Seeker
 from .world import World
@@ -97,9 +98,9 @@ def give_way(world: World, devices: set[str]) -> bool:
     return bool(others)
 
 
-def drains_already(world: World, booking: Booking) -> bool:
+def drains_already(world: World, devices: Iterable[str]) -> bool:
     """One plan per device may wait for busy models."""
     return any(
-        plan.finish and not plan.committed and any(name in plan.booking for name in booking)
+        plan.finish and not plan.committed and any(name in plan.booking for name in devices)
         for plan in world.plans.values()
     )

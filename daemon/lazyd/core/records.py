@@ -98,6 +98,8 @@ class Worker:
     pid: int | None = None
     endpoint: str | None = None
     stopping: bool = False
+    stuck: bool = False
+    """Its process has been ended, and does not end."""
     exited: float | None = None
     """Since when its process is gone, while a driver has yet to show that its bytes are free."""
     way: str = ""
@@ -120,6 +122,8 @@ class Worker:
     service_peak: dict[str, int] = field(default_factory=dict)
     settles: bool = False
     """It has become ready, and its RAM has not been measured since."""
+    had_room: int | None = None
+    """A load in it has run out of memory, and so many bytes of its GPU were there for it then."""
     outgrown: bool = False
     """It uses much more than it was booked with; said once."""
 

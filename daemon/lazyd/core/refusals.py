@@ -52,29 +52,35 @@ def no_device(world: World, model: Model) -> NoRoom:
 def too_big(world: World, model: Model, device_name: str, needed: int) -> NoRoom | None:
     """Whether `needed` exceeds what can ever be free of a device."""
     device = world.ledger.devices[device_name]
-    kept = sum(held_by(world, worker, device_name) for worker in keepers(world) if keeps(worker, model))
-    kept += sum(lasting_files(world, model).values()) if device_name == RAM else 0
-    kept += sum(known.bytes for known in world.reservations.values() if known.device == device_name)
-    if needed > device.sure_limit_bytes - kept:
+    most = could_be_free(world, model, device)
+    if needed > most:
         return NoRoom(
             model=model.key,
             device=device_name,
             needed_bytes=needed,
-            free_bytes=max(0, device.sure_limit_bytes - kept),
+            free_bytes=max(0, most),
             reason=explain(world, device, needed, model, lasting=True),
             remedy=never_fits(device) if needed > device.ceiling_bytes else None,
         )
     return keeps_too_much(world, model, device_name, needed) if model.kept else None
 
 
-def keeps(worker: Worker, model: Model) -> bool:
-    """The worker holds something that is not moved for `model`."""
-    return any(i.model.kept and i.model is not model and not goes(i) for i in worker.instances.values())
+def could_be_free(world: World, seeker: Seeker, device: Device) -> int:
+    """What of a device is neither kept, nor reserved, nor known to be strangers'."""
+    kept = sum(held_by(world, worker, device.name) for worker in keepers(world) if keeps(worker, seeker))
+    kept += sum(lasting_files(world, seeker).values()) if device.name == RAM else 0
+    kept += sum(known.bytes for known in world.reservations.values() if known.device == device.name)
+    return device.sure_limit_bytes - kept
 
 
-def lasting_files(world: World, model: Model) -> dict[str, int]:
+def keeps(worker: Worker, seeker: Seeker) -> bool:
+    """The worker holds something that is not moved for `seeker`."""
+    return any(i.model.kept and i.model is not seeker and not goes(i) for i in worker.instances.values())
+
+
+def lasting_files(world: World, seeker: Seeker) -> dict[str, int]:
     """The files that stay in memory, whoever maps them too."""
-    return world.ledger.files_of(worker.id for worker in keepers(world) if keeps(worker, model))
+    return world.ledger.files_of(worker.id for worker in keepers(world) if keeps(worker, seeker))
 
 
 def held_by(world: World, worker: Worker, device_name: str) -> int:

@@ -63,6 +63,18 @@ def never(world: World, wish: Reservation) -> NoRoom | None:
     return too_much(world, wish, device)
 
 
+def not_any_more(world: World, wish: Reservation) -> NoRoom | None:
+    """Why one that stands in the line is refused after all. A lost device may come back for who waits."""
+    device = world.ledger.devices.get(wish.device)
+    return None if device is not None and device.lost is not None and wish.waits else never(world, wish)
+
+
+def is_hopeless(world: World, wish: Reservation) -> bool:
+    """Strangers, or what is kept, leave no room for it. It may wait for their end, and keeps nobody from the rest."""
+    device = world.ledger.devices[wish.device]
+    return wish.bytes > refusals.could_be_free(world, wish, device)
+
+
 def too_much(world: World, wish: Reservation, device: Device) -> NoRoom | None:
     """Whether a device is too small for it, or its user has too much of it already."""
     if wish.bytes > device.ceiling_bytes:
@@ -142,12 +154,12 @@ def deadline_passed(world: World, key: str) -> None:
     wish = world.wanting.get(key)
     if isinstance(wish, Reservation) and wish.request is not None:
         withdraw(world, wish)
-        device = world.ledger.devices[wish.device]
+        device = world.ledger.devices.get(wish.device)
         outcome = Timeout(
             model=wish.title,
             phase="queued",
             timeout_sec=max(0.0, wish.deadline - wish.since),
-            reason=refusals.explain(world, device, wish.bytes),
+            reason=refusals.explain(world, device, wish.bytes) if device is not None else None,
         )
         world.answer(wish.request, outcome)
 

@@ -15,46 +15,22 @@ And when that has done for no group:
 5. If it has waited longer than its `max_wait_s`, its plan may count on busy models too, which
    then admit no new call and are waited for (one such plan per device). Without even that, the
    bytes freed next on its device are its own, and later requests do not pass it there.
-6. If it can never fit beside what is pinned, resident, reserved or foreign, it is refused.
+6. If it can never fit beside what is pinned, resident, reserved or foreign, it is refused: on a sample
+   as new as for an admission. A reservation may wait, and sets nothing aside.
 
 So a request waits at most `max_wait_s` + waiters ahead x (quantum + longest call + release + load).
 """
 
 from __future__ import annotations
 
-from . import cycles, plans, refusals, samples, seekers
+from . import crowding, cycles, plans, refusals, samples, seekers
 from .answers import NoRoom
-from .eviction import choose_victims, could_cover, leaving_bytes, look_anew, next_moment, units
+from .eviction import choose_victims, could_cover, look_anew, next_moment, units
 from .ledger import Booking
+from .line import Line
 from .placement import Placement
 from .records import Model, Plan, Reservation, Seeker
 from .world import World
-
-
-class Line:
-    """One pass along the line: what those ahead have set aside."""
-
-    def __init__(self, world: World) -> None:
-        self.world = world
-        self.ahead: dict[str, int] = {}
-        self.blocked: list[Seeker] = []
-        self.first_come: set[str] = set()
-        """Devices on which a nested request is blocked: nobody else plans there before it is served."""
-
-    def set_aside(self, booking: Booking) -> None:
-        for name, n in booking.items():
-            self.ahead[name] = self.ahead.get(name, 0) + n
-
-    def headroom(self, seeker: Seeker, name: str) -> int:
-        """What is free of a device or will be, less what is meant for others. A nested request
-        yields only to other nested ones."""
-        planned = sum(
-            plan.booking.get(name, 0)
-            for plan in self.world.plans.values()
-            if plan.seeker is not seeker and (plan.seeker.nested or not seeker.nested)
-        )
-        device = self.world.ledger.devices[name]
-        return device.free_bytes + leaving_bytes(self.world, name) - planned - self.ahead.get(name, 0)
 
 
 def make_room(world: World) -> None:
@@ -76,7 +52,10 @@ def make_room(world: World) -> None:
 
 def consider(world: World, seeker: Seeker, line: Line) -> None:
     """The steps above, for one who waits."""
-    if not seekers.is_known(world, seeker):
+    if not seekers.is_known(world, seeker) or line.is_passed_by(seeker, overdue=is_overdue(world, seeker)):
+        return
+    if crowding.joins_a_crowd(world, seeker):
+        line.blocked.append(seeker)
         return
     groups, refusal = possible(world, seeker, line)
 
@@ -84,7 +63,8 @@ def consider(world: World, seeker: Seeker, line: Line) -> None:
         return line.headroom(seeker, name)
 
     if not groups:
-        if not seekers.goes_elsewhere(world, seeker, room, is_barred=True):
+        elsewhere = seekers.goes_elsewhere(world, seeker, room, is_barred=True)
+        if not elsewhere and samples.are_news(world, seekers.may_go_to(world, seeker)):
             seekers.refuse(world, seeker, refusal)
         return
     answering = [[placement for placement in group if not is_silent(world, placement)] for group in groups]
@@ -108,7 +88,7 @@ def consider(world: World, seeker: Seeker, line: Line) -> None:
     if overdue and any(plans_for(world, seeker, group, line, finish=True) for group in answering):
         return
     first = groups[0][0].booking
-    if overdue:
+    if overdue and seekers.sets_aside(world, seeker):
         line.set_aside(first)
     if seeker.nested:
         line.first_come.update(first)

@@ -31,8 +31,17 @@ def are_fresh(world: World, names: Iterable[str]) -> bool:
     return not stale
 
 
+def are_news(world: World, names: Iterable[str]) -> bool:
+    """Whether nothing newer can be had of these devices: each has been seen of late, or does not answer, or is lost."""
+    devices = [world.ledger.devices[name] for name in names if name in world.ledger.devices]
+    stale = [d for d in devices if not d.is_fresh(world.now) and not d.is_silent(world.now) and d.lost is None]
+    for device in stale:
+        ask(world, device.name)
+    return not stale
+
+
 def answered(world: World, device: Device, begun: float) -> None:
     """A sample has come."""
-    device.sampled = max(device.sampled, begun)
+    device.sampled, device.told = max(device.sampled, begun), world.now
     device.asked = None
     world.alarms.clear(("silent", device.name))

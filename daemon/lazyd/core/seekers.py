@@ -6,11 +6,11 @@ what happens when there is room, and when there never will be.
 
 from __future__ import annotations
 
-from . import lives, parking, refusals, requests, reservations, samples
+from . import lives, parking, plans, refusals, requests, reservations, samples, shortage
 from .answers import NoRoom
 from .effects import Predict
 from .ledger import RAM
-from .placement import Placement, Room, shapes
+from .placement import Placement, Room, allowed, shapes
 from .records import Asked, Model, Prediction, Seeker
 from .reports import dry_run_of
 from .world import World
@@ -20,13 +20,20 @@ DRY_RUN_BYTES = 192 << 20
 
 
 def is_known(world: World, seeker: Seeker) -> bool:
-    """Whether it is known what it needs. If not, that is asked."""
-    return not isinstance(seeker, Model) or parking.is_parked(seeker) or is_predicted(world, seeker)
+    """Whether it is known what it needs. If not, that is asked. A parked model may have been found on a GPU that no
+    driver has shown yet."""
+    if not isinstance(seeker, Model):
+        return True
+    if seeker.instance is not None and parking.is_parked(seeker):
+        return all(name in world.ledger.devices for name in seeker.instance.worker.gpus)
+    return is_predicted(world, seeker)
 
 
 def is_predicted(world: World, model: Model) -> bool:
     """Whether it is known what a load would need. If not, that is asked."""
     holder = dry_run_of(model.key)
+    if model.prediction is None and shortage.is_looked_into(world, model):
+        return False
     if model.prediction is None and holder in world.ledger.bookings:
         return False  # what is asked of the model as it was is answered first, and does not count
     if model.prediction is None and (RAM not in world.ledger.devices or samples.are_fresh(world, [RAM])):
@@ -68,7 +75,20 @@ def never(world: World, seeker: Seeker, placement: Placement) -> NoRoom | None:
     """Why a placement can never be had as things stand; None: it may be some time."""
     if isinstance(seeker, Model):
         return refusals.never(world, seeker, placement)
-    return reservations.too_much(world, seeker, world.ledger.devices[seeker.device])
+    return reservations.not_any_more(world, seeker)
+
+
+def sets_aside(world: World, seeker: Seeker) -> bool:
+    """Whether the bytes freed next are its own once it has waited for long: what never fits is refused, if it is a
+    model, and keeps nobody from them, if it is a reservation."""
+    return isinstance(seeker, Model) or not reservations.is_hopeless(world, seeker)
+
+
+def may_go_to(world: World, seeker: Seeker) -> list[str]:
+    """The devices on which it is decided where it goes, and whether it goes anywhere."""
+    if isinstance(seeker, Model):
+        return [device.name for device in allowed(world, seeker)]
+    return [seeker.device]
 
 
 def take(world: World, seeker: Seeker, placement: Placement) -> None:
@@ -82,7 +102,9 @@ def take(world: World, seeker: Seeker, placement: Placement) -> None:
 
 
 def refuse(world: World, seeker: Seeker, refusal: NoRoom) -> None:
-    """Answers all who wait. A resident stays in the line, and that it has no room is noted once."""
+    """Answers all who wait, and nobody leaves for them. A resident stays in the line, and that it has no room is
+    noted once."""
+    plans.drop(world, seeker)
     if not isinstance(seeker, Model):
         reservations.refuse(world, seeker, refusal)
         return

@@ -42,7 +42,7 @@ def account(world: World, device: Device, seen: DeviceSeen) -> None:
     workers = [worker for worker in world.workers.values() if device.name in world.ledger.held(worker.id)]
     living = [worker for worker in workers if worker.exited is None]
     ended = [worker for worker in workers if worker.exited is not None and seen.begun >= worker.exited]
-    hidden = [worker for worker in living if worker.id not in seen.held_bytes] if device.kind == CUDA else []
+    hidden = [worker for worker in living if not seen.held_bytes.get(worker.id)] if device.kind == CUDA else []
     left = (lost.worker for lost in device.quarantine)
     ours = {*world.reservations, *(worker.id for worker in workers), *left}
     shown = {holder: n for holder, n in seen.held_bytes.items() if holder in ours}
@@ -54,7 +54,7 @@ def account(world: World, device: Device, seen: DeviceSeen) -> None:
     for lost in device.quarantine:
         lost.bytes = explained(lost.bytes, shown.get(lost.worker, 0), excess)
     held = {worker.id: shown[worker.id] for worker in living if worker.id in shown}
-    for worker in hidden:
+    for worker in hidden:  # not listed, or with no bytes: a context alone has some
         held[worker.id] = excess.take(most_hidden(world, worker, device, is_settled=len(living) == len(workers)))
     for worker in sorted(ended, key=lambda worker: -(worker.exited or 0.0)):
         held[worker.id] = explained(worker.measured_bytes.get(device.name, 0), shown.get(worker.id, 0), excess)

@@ -298,3 +298,16 @@ def test_a_model_that_does_not_get_parked_is_ended() -> None:
     story.exit("a", signal=9)
     story.ready("a")
     assert story.granted(request).cold_start
+
+
+def test_an_adopted_parked_model_waits_for_the_driver_to_show_its_gpu() -> None:
+    memo = {"model": "a", "identity": spec("a").identity, "booking": {"gpu0": 6 * GIB, "ram": GIB}, "gpus": ("gpu0",)}
+    object_ = events.ObjectReport(model="a", state="parked", since=90.0, load_s=2.0, parks=True)
+    report = events.WorkerReport(worker="w1", pid=7, started=50.0, endpoint="e", memo=memo, objects=(object_,))
+    story = Story(spec("a"), host=False)
+    story.tell(events.HostFound(workers=(report,)))
+    request = story.get("a", timeout=60)
+    assert request not in story.answers
+    story.devices["gpu0"] = 10 * GIB
+    story.sample("gpu0")
+    assert story.state("a") is State.LOADING

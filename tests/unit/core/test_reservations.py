@@ -252,3 +252,28 @@ def test_a_new_host_is_told_of_the_reservations_that_an_older_one_kept() -> None
 
 def told(story: Story) -> list[effects.KeepReservations]:
     return [effect for effect in story.effects if isinstance(effect, effects.KeepReservations)]
+
+
+def test_a_reservation_that_strangers_leave_no_room_for_keeps_nobody_from_the_rest() -> None:
+    story = with_gpu("a", a=3)
+    story.strangers["gpu0"] = 6 * GIB
+    for _ in range(2):
+        story.wait(1)
+        story.sample("gpu0")
+    waits = reserve(story, 5)
+    story.wait(10)
+    story.get("a")
+    assert story.state("a") is State.LOADING
+    story.strangers.clear()
+    story.sample("gpu0")
+    assert held(story, waits)
+
+
+def test_who_does_not_wait_is_refused_when_the_device_is_lost_meanwhile() -> None:
+    story = with_gpu()
+    story.wait(5)
+    story.silent = {"gpu0"}
+    request = reserve(story, 5, wait=False)
+    assert request not in story.answers
+    story.tell(events.DeviceLost(name="gpu0", reason="it has fallen off the bus"))
+    assert isinstance(story.answers[request], answers.NoRoom)

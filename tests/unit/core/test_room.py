@@ -321,3 +321,73 @@ def test_that_a_resident_has_no_room_is_noted_once_whatever_the_sizes() -> None:
         story.sample("gpu0")
     notes = [effect for effect in story.effects if isinstance(effect, effects.Note)]
     assert [note.model for note in notes if note.kind == "no room"] == ["v"]
+
+
+def test_nobody_is_refused_on_old_news() -> None:
+    """At rest a GPU is looked at rarely. Who used it may have gone meanwhile."""
+    story = Story(spec("a", device=("gpu",)), gpus_gib=[22], sizes={"a": 12})
+    story.strangers["gpu0"] = 20 * GIB
+    for _ in range(2):
+        story.wait(15)
+        story.sample("gpu0")
+    story.strangers.clear()
+    story.wait(10)
+    story.get("a")
+    assert story.state("a") is State.LOADING
+
+
+def test_on_a_driver_that_does_not_answer_one_is_refused_on_what_was_seen_last() -> None:
+    story = Story(spec("a", device=("gpu",)), gpus_gib=[22], sizes={"a": 12})
+    story.strangers["gpu0"] = 20 * GIB
+    for _ in range(2):
+        story.wait(15)
+        story.sample("gpu0")
+    story.silent = {"gpu0"}
+    story.wait(10)
+    request = story.get("a", timeout=60)
+    assert request not in story.answers
+    story.wait(1)
+    assert isinstance(story.answers[request], answers.NoRoom)
+
+
+def test_a_process_that_does_not_end_is_not_waited_for_while_an_idle_model_could_leave() -> None:
+    gpu = ("gpu",)
+    specs = [spec(name, device=gpu) for name in "abc"]
+    story = Story(*specs, gpus_gib=[22], sizes=dict.fromkeys("abc", 10))
+    story.hot("a")
+    story.hot("b")
+    story.wait(60)
+    story.unload("a")
+    story.answer_drain("a")  # its process has the device open, and is not gone for SIGKILL
+    story.get("c", timeout=120)
+    assert story.state("b") is State.READY
+    story.wait(11)
+    assert story.state("b") is State.DRAINING
+    assert any(effect.kind == "stuck" for effect in story.effects if isinstance(effect, effects.Note))
+
+
+def test_nobody_leaves_for_a_resident_that_has_been_refused() -> None:
+    story = Story(spec("a", device=("gpu",)), gpus_gib=[22], sizes={"a": 12, "r": 15})
+    story.hot("a")
+    story.wait(60)
+    story.configure(spec("a", device=("gpu",)), spec("r", tier=RESIDENT, device=("gpu",)))
+    assert story.state("a") is State.DRAINING
+    story.strangers["gpu0"] = 8 * GIB
+    for _ in range(2):
+        story.sample("gpu0")
+    assert story.state("a") is State.READY
+
+
+def test_a_member_joins_no_worker_on_a_device_that_holds_more_than_it_may() -> None:
+    story = Story(spec("s/*"), spec("other"), sizes={"s/x": 4, "other": 4})
+    story.hot("other")
+    story.hot("s/x")
+    story.wait(60)
+    story.tell(events.WorkerMeasured(worker=story.worker("s/x"), bytes_by_device={"ram": 7 * GIB}))
+    request = story.get("s/y", timeout=60)
+    assert story.state("other") is State.DRAINING
+    assert story.state("s/y") is State.COLD
+    story.answer_drain("other")
+    story.exit("other", status=0)
+    story.ready("s/y")
+    assert story.granted(request)

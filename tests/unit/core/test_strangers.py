@@ -165,3 +165,21 @@ def test_memory_pressure_disturbs_nothing_that_gives_back_little_while_something
     story.tell(events.MemoryPressure())
     assert story.state("large") is State.DRAINING
     assert {story.state(model.name) for model in on_gpu} == {State.READY}
+
+
+def test_a_driver_that_takes_more_than_a_second_to_answer_admits_all_the_same() -> None:
+    story = Story(spec("a", device=("gpu",)), gpus_gib=(10,))
+    story.wait(5)
+    story.silent = {"gpu0"}
+    story.get("a", timeout=60)
+    asked = story.now
+    story.wait(1.2)
+    story.sample("gpu0", begun=asked)
+    assert story.state("a") is State.LOADING
+
+
+def test_a_worker_that_the_driver_shows_without_bytes_is_hidden() -> None:
+    story = Story(spec("a", device=("gpu",)), gpus_gib=(10,), sizes={"a": 4})
+    story.hot("a")
+    story.sample("gpu0", used_bytes=4 * GIB, held_bytes={story.worker("a"): 0})
+    assert story.core.world.ledger.devices["gpu0"].foreign_bytes == 0
