@@ -7,6 +7,7 @@ cgroup's file that is somebody else's, the same figure is read every few seconds
 
 from __future__ import annotations
 
+import errno
 import os
 import select
 import time
@@ -16,6 +17,8 @@ STALL_US = 200_000
 WINDOW_US = 2_000_000
 LOOK_S = 5.0
 """How often the figure is read where the kernel does not ring."""
+_MAY_NOT = (errno.EACCES, errno.EPERM, errno.EROFS)
+"""A container's cgroups may be mounted for reading alone."""
 
 
 def stalls(path: str, look_s: float = LOOK_S) -> Iterator[None]:
@@ -26,7 +29,9 @@ def stalls(path: str, look_s: float = LOOK_S) -> Iterator[None]:
     """
     try:
         fd = os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
-    except PermissionError:
+    except OSError as error:
+        if error.errno not in _MAY_NOT:
+            raise
         yield from _read(path, look_s)
         return
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import select
 import socket
@@ -42,18 +43,21 @@ def test_where_the_kernel_does_not_ring_the_figure_is_read(tmp_path: Path, monke
         next(rings)
 
 
-def test_who_may_not_ask_the_kernel_to_ring_reads_the_figure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("call", "error"), [("write", errno.EPERM), ("open", errno.EACCES), ("open", errno.EROFS)])
+def test_who_may_not_ask_the_kernel_to_ring_reads_the_figure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str, error: int
+) -> None:
     file = tmp_path / "memory"
     file.write_text(text(0))
 
     def refuse(*_: object) -> int:
-        raise PermissionError(1, "Operation not permitted")
+        raise OSError(error, os.strerror(error))
 
     def read(path: str, look_s: float) -> Iterator[None]:
         assert (path, look_s) == (str(file), 7.0)
         yield
 
-    monkeypatch.setattr(os, "write", refuse)
+    monkeypatch.setattr(os, call, refuse)
     monkeypatch.setattr(pressure, "_read", read)
     assert len(list(stalls(str(file), 7.0))) == 1
 
