@@ -14,7 +14,7 @@ from . import cycles, leases, lives, parking, plans, requests, unloads
 from .answers import Loaded, LoadFailed, ModelNotFound, ShuttingDown
 from .effects import Progress
 from .lifecycle import LOADS, State
-from .records import Instance, Model, Prediction, Reason, Waiter
+from .records import Instance, Model, Prediction, Reason, Waiter, Worker
 from .spec import Tier
 from .world import World
 
@@ -169,8 +169,7 @@ def retire_if_idle(world: World, model: Model) -> None:
     instance = model.instance
     if instance is None or instance.state is not State.READY or model.waiters:
         return
-    if instance.worker.outgrown and model.spec.hard_limit and may_end(world, instance):
-        lives.drain(world, instance, Reason.OUTGROWN, finish=False)
+    if instance.worker.outgrown and model.spec.hard_limit and end_outgrown(world, instance.worker):
         return
     until = idle_until(instance, world.now)
     if until is None:
@@ -179,6 +178,17 @@ def retire_if_idle(world: World, model: Model) -> None:
         lives.drain(world, instance, Reason.IDLE, finish=False)
     elif until < float("inf"):
         world.alarms.set_by(("idle", instance.worker.id, model.key), until)
+
+
+def end_outgrown(world: World, worker: Worker) -> bool:
+    """With `hard_limit` a worker that uses much more than it was booked with is ended when all in it is idle; one
+    object of a family alone would only be loaded into it again."""
+    inside = list(worker.instances.values())
+    if not all(i.state is State.READY and not i.model.waiters and may_end(world, i) for i in inside):
+        return False
+    for instance in inside:
+        lives.drain(world, instance, Reason.OUTGROWN, finish=False)
+    return True
 
 
 def end_parking(world: World, model: Model) -> None:

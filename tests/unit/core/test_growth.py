@@ -190,3 +190,17 @@ def test_what_only_loading_needed_is_given_back_with_the_first_measurement_of_se
     assert story.free_gib == 5
     measure(story, "a", 1.5)
     assert story.free_gib == 8
+
+
+def test_a_family_that_has_outgrown_its_booking_is_ended_when_all_of_it_is_idle() -> None:
+    story = Story(spec("s/*", hard_limit=True))
+    requests = [story.get(name) for name in ("s/x", "s/y")]
+    for name in ("s/x", "s/y"):
+        story.ready(name)
+    for request in requests:
+        story.call(request)
+    measure(story, "s/x", 2)
+    for request, states in zip(requests, ((State.READY, State.READY), (State.DRAINING, State.DRAINING)), strict=True):
+        story.end_call(request)
+        story.close(request)
+        assert (story.state("s/x"), story.state("s/y")) == states

@@ -311,3 +311,14 @@ def test_an_adopted_parked_model_waits_for_the_driver_to_show_its_gpu() -> None:
     story.devices["gpu0"] = 10 * GIB
     story.sample("gpu0")
     assert story.state("a") is State.LOADING
+
+
+def test_a_parked_model_is_not_ended_for_room_that_was_seen_long_ago() -> None:
+    story = parked("gpu")
+    story.devices["gpu1"] = 10 * GIB
+    story.sample("gpu1")
+    story.strangers = {"gpu0": 8 * GIB, "gpu1": 8 * GIB}
+    story.wait(14)
+    story.sample("gpu0")
+    story.get("a", timeout=60)
+    assert story.state("a") is State.PARKED
