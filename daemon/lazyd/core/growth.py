@@ -72,6 +72,8 @@ def learn(world: World, worker: Worker, *, ran_out: bool = False) -> None:
         return
     if was_used:
         peak = {name: max(worker.load_peak.get(name, n), service.get(name, n)) for name, n in promised.items()}
+        if worker.identity in world.brief:
+            peak |= {name: max(peak[name], promised[name]) for name in worker.gpus}
     else:
         needs = RETRY if ran_out else 1.0
         peak = {name: max(int(needs * n), promised[name]) for name, n in seen.items()}
@@ -88,3 +90,16 @@ def learn(world: World, worker: Worker, *, ran_out: bool = False) -> None:
 
 def as_need(worker: Worker, by_device: Mapping[str, int]) -> Need:
     return Need(ram_bytes=by_device.get(RAM, 0), gpu_bytes=tuple(by_device.get(gpu, 0) for gpu in worker.gpus))
+
+
+def wants_its_promise(world: World, worker: Worker) -> None:
+    """It has run out of memory while it serves: samples may not show its peak in service. What was booked for its
+    load, or what its author says, is booked again for its GPU, and is learned to be its need."""
+    held = world.ledger.held(worker.id)
+    if len(worker.gpus) != 1 or worker.exited is not None or worker.gpus[0] not in held:
+        return
+    name = worker.gpus[0]
+    needs = max(held[name], worker.promised.get(name, 0), worker.spec.memory_bytes or 0)
+    world.brief.add(worker.identity)
+    worker.service_peak[name] = max(worker.service_peak.get(name, 0), needs)
+    world.ledger.rebook(worker.id, {**held, name: needs}, world.now)

@@ -8,7 +8,7 @@ model that left it, and shrinks as the driver gives it back.
 
 from __future__ import annotations
 
-from . import lives, samples
+from . import lives, samples, shortage
 from .ledger import CUDA, Device, Quarantined
 from .lifecycle import State
 from .records import Worker
@@ -27,7 +27,8 @@ def begin(world: World, worker: Worker) -> None:
     awaited = {name: n for name, n in held.items() if n and is_watched(world.ledger.devices.get(name))}
     world.ledger.unmap(worker.id, world.now)
     world.ledger.rebook(worker.id, awaited, world.now)
-    worker.stopping, worker.exited = True, world.now
+    worker.stopping, worker.exited, worker.stuck = True, world.now, False
+    world.alarms.clear(("stuck", worker.id))
     if not awaited:
         finish(world, worker)
         return
@@ -46,6 +47,7 @@ def seen(world: World, device: Device) -> None:
     for worker in list(world.workers.values()):
         if worker.exited is not None and device.sampled >= worker.exited and is_back(worker, device):
             device.foreign_bytes += worker.measured_bytes.get(device.name, 0)  # a last page is nobody's now
+            shortage.look_into(world, worker, device)
             give_back(world, worker, device)
     for lost in [lost for lost in device.quarantine if lost.bytes <= TOLERANCE_BYTES]:
         device.quarantine.remove(lost)

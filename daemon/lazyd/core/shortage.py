@@ -1,21 +1,29 @@
 """Out of memory: a load that failed for want of it is tried once more, then refused.
 
 It is told apart from every other failure by its runtime. If the worker had exceeded its booking, the
-booking was too small: what it needed is learned, and room is made for more. If it had not, somebody
-else has the memory: strangers, seen by the sample that the next try waits for. The second time those
+booking was too small: what it needed is learned, and room is made for more. The second time those
 who wait are answered `NoRoom`, and the model pauses like after any failed load.
+
+If it was not seen to exceed its booking, either somebody else has the memory, or it wanted more at one stroke:
+samples do not show what was there for a moment, or was not to be had. Which it was tells the sample that shows its
+memory to be free, for which the next try waits. If all that was booked for it was there before and after, it
+needs more than was there. From then on what samples show of such a model does not make its booking smaller.
 """
 
 from __future__ import annotations
 
 from . import growth, lives, requests
 from .answers import NoRoom
+from .effects import Learn
 from .events import RanOut
+from .ledger import CUDA, Device
 from .lifecycle import State
-from .records import Instance
+from .needs import GPU
+from .records import Instance, Model, Worker
 from .world import World
 
 TRIES = 2
+MOST_RISE = 4
 
 
 def load_ran_out(world: World, instance: Instance, reason: str) -> None:
@@ -30,6 +38,7 @@ def load_ran_out(world: World, instance: Instance, reason: str) -> None:
         lives.detach(world, instance)
         model.ended = State.COLD
         lives.leave_worker(world, instance, lives.ABORT_GRACE_S)
+        note_room(world, worker)
         return
     world.note("out of memory", model, reason)
     held = world.ledger.held(worker.id)
@@ -44,10 +53,57 @@ def load_ran_out(world: World, instance: Instance, reason: str) -> None:
     )
     requests.answer_all(world, model, refusal)
     lives.failed(world, instance, reason)
+    note_room(world, worker)
+
+
+def note_room(world: World, worker: Worker) -> None:
+    """What there is for a worker that has run out of memory, as far as is known now."""
+    if worker.stopping and len(worker.gpus) == 1 and worker.gpus[0] in world.ledger.devices:
+        worker.had_room = room_of(world, worker, world.ledger.devices[worker.gpus[0]])
+
+
+def room_of(world: World, worker: Worker, device: Device) -> int:
+    """All that neither strangers nor others of ours have."""
+    others = device.booked_bytes - world.ledger.held(worker.id).get(device.name, 0)
+    return device.total_bytes - device.foreign_bytes - others
+
+
+def is_looked_into(world: World, model: Model) -> bool:
+    """What its last load has taught is not known yet: its memory has to be seen to be free."""
+    return bool(model.ran_out) and any(
+        worker.had_room is not None
+        and worker.spec.key == model.spec.key
+        and not worker.stuck
+        and not any(world.ledger.devices[name].is_silent(world.now) for name in worker.gpus)
+        for worker in world.workers.values()
+    )
+
+
+def look_into(world: World, worker: Worker, device: Device) -> None:
+    """The memory of a worker has been seen to be free. If it has run out of it although all that was booked for
+    it was there, it needs more: as much as its author says, if that is more, or else more than was there. One
+    failure raises it to `MOST_RISE` times what was booked at most, and never to more than there is anywhere."""
+    promised = worker.promised.get(device.name, 0)
+    if worker.had_room is None or worker.gpus != (device.name,) or not worker.way:
+        return
+    room = min(worker.had_room, room_of(world, worker, device))
+    if room < promised or device.lost is not None:
+        return
+    wanted = worker.spec.device
+    elsewhere = [d for d in world.ledger.devices.values() if d.kind == CUDA and (GPU in wanted or d.name in wanted)]
+    most = max((d.ceiling_bytes for d in elsewhere or [device]), default=0)
+    declared = worker.spec.memory_bytes or 0
+    needs = declared if declared > promised else min(room + 1, MOST_RISE * promised)
+    needs = max(promised, min(most, needs))
+    world.brief.add(worker.identity)
+    peak = growth.as_need(worker, {**worker.promised, device.name: needs})
+    world.emit(Learn(model=worker.spec.key, identity=worker.identity, way=worker.way, peak=peak, service=None))
 
 
 def call_ran_out(world: World, event: RanOut) -> None:
-    """A call has failed for want of memory. That it grew is booked anyway; a person may want to know."""
+    """A call has failed for want of memory. That it grew is booked anyway; a person may want to know. What it was
+    promised is booked again, if less has been learned since."""
     instance = world.instance(event.worker, event.model)
     if instance is not None:
+        growth.wants_its_promise(world, instance.worker)
         world.note("out of memory", instance.model, "a call failed for want of memory; the model serves on")

@@ -72,6 +72,8 @@ class World:
     out: list[Effect] = field(default_factory=list)
     resolved: dict[str, Model] = field(default_factory=dict)
     """Names as they were asked for, looked up once."""
+    brief: set[str] = field(default_factory=set)
+    """Identities of models that have needed more than samples show of them, see `shortage`."""
     drains: int = 0
     steps: int = 0
     """Of all lives so far."""

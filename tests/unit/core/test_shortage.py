@@ -2,6 +2,7 @@
 
 from lazyd.core import answers, effects, events
 from lazyd.core.lifecycle import State
+from lazyd.core.needs import Forecast, Need
 from lazyd.core.spec import GIB, Settings
 
 from .story import Story, spec
@@ -53,12 +54,69 @@ def test_a_booking_that_was_exceeded_is_learned_to_be_more() -> None:
     assert learned(story)[0].peak.gpu_bytes == (int(5.5 * GIB),)
 
 
-def test_running_out_within_its_booking_teaches_nothing() -> None:
+def test_running_out_because_a_stranger_has_come_teaches_nothing() -> None:
     story, _ = loading()
     story.holds[story.worker("a"), "gpu0"] = 3 * GIB
+    story.strangers["gpu0"] = int(6.5 * GIB)
     story.sample("gpu0")
     runs_out(story)
     assert learned(story) == []
+
+
+def test_a_stranger_that_is_seen_only_afterwards_is_the_cause_too() -> None:
+    story, _ = loading()
+    story.strangers["gpu0"] = int(6.5 * GIB)
+    runs_out(story)
+    assert learned(story) == []
+
+
+def test_what_runs_out_although_all_that_was_booked_was_there_needs_more_than_was_there() -> None:
+    story = Story(
+        *(spec(n, device=("gpu0",)) for n in "ab"), gpus_gib=(10,), sizes={"a": 4, "b": 3}, settings=NO_MARGIN
+    )
+    story.hot("b")
+    story.get("a", timeout=100)
+    runs_out(story)
+    assert learned(story)[-1].peak.gpu_bytes == (7 * GIB + 1,)
+
+
+def test_one_failure_does_not_raise_it_beyond_measure_or_beyond_what_there_is() -> None:
+    story = Story(spec("a", device=("gpu0",)), gpus_gib=(10,), sizes={"a": 1}, settings=NO_MARGIN)
+    story.get("a", timeout=100)
+    runs_out(story)
+    assert learned(story)[-1].peak.gpu_bytes == (4 * GIB,)
+    story, _ = loading()
+    runs_out(story)
+    assert learned(story)[-1].peak.gpu_bytes == (10 * GIB,)
+
+
+def test_what_was_learned_to_be_less_than_its_author_says_is_that_again_when_it_runs_out() -> None:
+    story = Story(spec("a", device=("gpu0",), memory_bytes=6 * GIB), gpus_gib=(10,), sizes={"a": 4})
+    story.get("a", timeout=100)
+    runs_out(story)
+    assert learned(story)[-1].peak.gpu_bytes == (6 * GIB,)
+
+
+def test_the_next_try_waits_until_it_is_known_what_the_last_one_has_taught() -> None:
+    story, _ = loading()
+    story.stick("a", "gpu0")
+    runs_out(story)
+    assert story.count(effects.StartWorker) == 1
+    story.unstick("gpu0")
+    assert story.count(effects.StartWorker) == 2
+
+
+def test_what_samples_have_missed_once_does_not_make_its_booking_smaller_any_more() -> None:
+    story, request = loading()
+    runs_out(story)
+    promised = story.core.world.workers[story.worker("a")].promised["gpu0"]
+    story.ready("a")
+    story.call(request)
+    story.end_call(request)
+    story.holds[story.worker("a"), "gpu0"] = GIB
+    story.sample("gpu0")
+    story.exit("a", status=0)
+    assert learned(story)[-1].peak.gpu_bytes == (promised,)
 
 
 def test_the_kernel_s_kill_for_memory_is_one_too() -> None:
@@ -90,3 +148,15 @@ def test_a_call_that_runs_out_is_told_and_the_model_serves_on() -> None:
     story.tell(events.RanOut(worker=story.worker("a"), model="a"))
     assert story.state("a") is State.READY
     assert any(isinstance(e, effects.Note) and e.kind == "out of memory" for e in story.effects)
+
+
+def test_a_call_that_runs_out_has_its_model_booked_with_what_it_was_promised() -> None:
+    forecast = Forecast(peak=Need(gpu_bytes=(6 * GIB,)), service=Need(gpu_bytes=(3 * GIB,)), source="learned")
+    known = {"a": events.Predicted(model="a", ways={"gpu": forecast})}
+    story = Story(spec("a", device=("gpu0",)), gpus_gib=(10,), predictions=known, settings=NO_MARGIN)
+    story.hot("a")
+    story.holds[story.worker("a"), "gpu0"] = 3 * GIB
+    story.sample("gpu0")
+    assert story.free("gpu0") == 7
+    story.tell(events.RanOut(worker=story.worker("a"), model="a"))
+    assert story.free("gpu0") == 4
