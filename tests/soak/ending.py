@@ -28,6 +28,8 @@ def check(stage: Stage) -> None:
     for gpu in range(len(stage.schedule.gpus_mib)):
         stage.driver.find(gpu)
     with lazyd.connect(stage.daemon.socket) as client:
+        if not comes_true(lambda: all(device["state"] == "ok" for device in client.status()["devices"])):
+            stage.record.violation(f"not all devices came back: {client.status()['devices']}")
         free_all(stage, client, "when all had been unloaded")
         for model in stage.schedule.models:
             have(stage, client, model)
@@ -87,8 +89,8 @@ def used(stage: Stage) -> list[int]:
 
 
 def have(stage: Stage, client: lazyd.Client, model: Model) -> None:
-    """One call of a model that is alone on the machine. Only what is paused still, or learned to be bigger than it can
-    be, and really is, may fail."""
+    """One call of a model that is alone on the machine. Only what is paused still, or leaks, may fail. What it really
+    needs may have to be found out, if its author has not said it."""
     deadline = time.monotonic() + LIMIT_S
     while True:
         try:
@@ -100,18 +102,23 @@ def have(stage: Stage, client: lazyd.Client, model: Model) -> None:
                 break
             stage.record.note("the end", f"{model.name}: {error}")
             time.sleep(error.retry_after_sec + 0.05)
+        except lazyd.NoRoom as error:
+            if model.is_honest or "ran out of memory twice" not in str(error) or time.monotonic() > deadline:
+                not_to_be_had(stage, model, error)
+                break
+            stage.record.note("the end", f"{model.name}: {error}")
         except lazyd.LazydError as error:
-            if can_grow(model):
-                stage.record.note("the end", f"{model.name}, which leaks, is not to be had: {error!r}")
-            else:
-                stage.record.violation(f"{model.name} alone on the machine is not to be had: {error!r}")
+            not_to_be_had(stage, model, error)
             break
     client.unload(all=True, force=True, timeout=LIMIT_S)
 
 
-def can_grow(model: Model) -> bool:
-    """It leaks, so that what was learned of it may be more than there is."""
-    return model.leaks
+def not_to_be_had(stage: Stage, model: Model, error: lazyd.LazydError) -> None:
+    """Of one that leaks more may have been learned than there is."""
+    if model.leaks:
+        stage.record.note("the end", f"{model.name}, which leaks, is not to be had: {error!r}")
+    else:
+        stage.record.violation(f"{model.name} alone on the machine is not to be had: {error!r}")
 
 
 def comes_true(condition: Callable[[], Any], within_s: float = LIMIT_S) -> bool:

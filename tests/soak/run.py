@@ -10,10 +10,10 @@ import threading
 import time
 import traceback
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import lazyd
 from tests.fakes.nvml import MIB, StandIn
@@ -189,7 +189,7 @@ class Stage:
         time.sleep(for_s)
         self.driver.find(gpu)
 
-    _others = {
+    _others: ClassVar[dict[str, Callable[..., None]]] = {
         "stranger": _visit,
         "program": _program,
         "kill worker": _kill_worker,

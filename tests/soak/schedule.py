@@ -8,7 +8,7 @@ from typing import Any
 
 LASTS_S = 4.0
 """How long it takes if nobody ever waits for an answer."""
-LONGEST_S = 6.0
+LONGEST_S = 7.0
 """Nobody begins anything after this time; what was begun by then is finished."""
 GPU_SIZES_MIB = (4096, 6144, 8192, 12288, 24576)
 FAMILY = "family/*"
@@ -177,7 +177,8 @@ def draw_pace(rng: random.Random) -> dict[str, Any]:
 
 def draw_appetite(rng: random.Random, room_mib: int) -> tuple[dict[str, Any], int]:
     """What it does on its GPU, and the most that it takes there."""
-    whole = int(room_mib * rng.choice((rng.uniform(0.05, 0.3), rng.uniform(0.2, 0.6), rng.uniform(0.5, 0.9))))
+    whole = int(room_mib * rng.choice((rng.uniform(0.05, 0.3), rng.uniform(0.2, 0.6), rng.uniform(0.5, 0.99))))
+    whole = min(whole, room_mib - SURPLUS_MIB)
     context = min(whole // 4, rng.randint(20, 300))
     peak = rng.choice((0, int(whole * rng.uniform(0.0, 0.3))))
     size = whole - context - peak
