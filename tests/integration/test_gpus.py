@@ -124,9 +124,10 @@ def test_a_budget_that_is_larger_than_its_gpu_is_said_and_counts_as_all_of_it(ma
         fits={"device": "gpu1", "size_mib": 4000},
         large={"device": "gpu1", "size_mib": 5000},
     )
-    (warning,) = machine.until(lambda: client.call("Status")["daemon"].get("warnings"))
+    budget, memory = machine.until(lambda: client.call("Status")["daemon"].get("warnings"))
     where = f"{machine.daemon.config}:3: budget.gpu1: "
-    assert warning.startswith(f'{where}64GiB is more than gpu1 has, and counts as "100%"; write at most "4GiB"')
+    assert budget.startswith(f'{where}64GiB is more than gpu1 has, and counts as "100%"; write at most "4GiB"')
+    assert "models.large.memory: 5001MiB is more than gpu1 has, so it cannot be loaded" in memory
     machine.until(lambda: "gpu1" in machine.devices())
     assert machine.device("gpu1")["budgetBytes"] == 4 * GIB
     client.call("Load", model="fits")
