@@ -14,7 +14,18 @@ from tests.fakes.nvml import GIB, StandIn
 from .conftest import LIMIT_S, Client, Daemon
 
 ROOT = Path(__file__).parents[2]
-SPEC = {"device", "factory", "hard_limit", "idle_timeout", "memory", "park_timeout", "pin", "python_path", "tier"}
+SPEC = {
+    "device",
+    "factory",
+    "hard_limit",
+    "idle_timeout",
+    "memory",
+    "park_timeout",
+    "pin",
+    "python",
+    "python_path",
+    "tier",
+}
 """Of the words of a model those that are no options of `tests.fakes.gpu_model`."""
 
 

@@ -92,8 +92,10 @@ class DryRun:
     def end(self, reason: str | None) -> None:
         """Answers, unless it has, and ends the process; without a reason nobody waits for an answer any more."""
         self._answer(None, reason)
+        if not self._is_ending and self._pid is None and self._starting is not None:
+            self._starting.withdraw()
         if self._is_ending or self._pid is None:
-            return  # it is being born: `born` or `stillborn` goes on
+            return  # it is being born, or never will be: `born` or `stillborn` goes on
         self._is_ending = True
         if not self._is_reaped:
             self._shop.reaper.kill(self._pid)

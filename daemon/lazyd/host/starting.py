@@ -56,6 +56,11 @@ class Starting:
         else:
             self._create(plainly=False)
 
+    def withdraw(self) -> None:
+        """Its parent does not want it any more. What is on its way is born all the same."""
+        if not self._is_over:
+            self._shop.zygotes.withdraw(self._parent.id)
+
     def heard_from(self, pid: int) -> None:
         """The process has spoken, perhaps before its zygote said that it is there."""
         if not self._is_over and self._newborn is not None:

@@ -244,7 +244,9 @@ class Worker:
         self._ending_begun = True
         self.facts.state = State.ENDING
         if self.facts.pid is None and not self._is_reaped:
-            return  # it is being forked: `born` goes on
+            if self._starting is not None:
+                self._starting.withdraw()
+            return  # it is being forked, or never will be: `born` or `stillborn` goes on
         if self.facts.pid is not None:
             self._shop.reaper.kill(self.facts.pid)
         end_family(self._shop.loop, self._shop.reaper, self.cgroup, self.facts.pid, self.marker, self._emptied)

@@ -99,6 +99,12 @@ class Zygote:
         if self.state is State.READY:
             self._ask(birth)
 
+    def withdraw(self, name: str) -> None:
+        """A fork that has not been asked of the process, as it still imports, is not wanted any more."""
+        birth = self.births.get(name)
+        if birth is not None and not birth.is_asked:
+            self._born(name, None, "it is not wanted any more")
+
     def keep_spare(self) -> None:
         """Has a newborn in reserve a while from now, unless workers are forked until then."""
         if self._spare_due is not None:
@@ -232,6 +238,11 @@ class Zygotes:
         zygote.fork(Birth(name, [os.dup(fd) for fd in fds], done))
         zygote.keep_spare()
         return True
+
+    def withdraw(self, name: str) -> None:
+        """What is to be forked under this name is not wanted; if it can still be left, `done` is told that."""
+        for zygote in list(self._zygotes.values()):
+            zygote.withdraw(name)
 
     def prepare(self, recipes: list[Recipe]) -> None:
         """These are likely to be needed; nobody leaves for them."""
