@@ -6,7 +6,7 @@ MAKEFLAGS += --no-print-directory
 
 BIN := .venv/bin
 
-.PHONY: help setup demo test quick lint types format fakes sim bench clean
+.PHONY: help setup demo test quick lint types format fakes sim soak bench clean
 
 help:  ## this list
 	@sed -nE 's/^([a-z-]+):.*  ## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -18,9 +18,9 @@ demo: setup  ## the story on a real model: load on first use, free when idle, su
 	@$(BIN)/python -m demo
 
 # The same schedules each time: a change is judged by itself. `make quick` and `make sim` draw new ones.
-test: lint types fakes  ## everything: formatting, lint, types, unit, simulation, integration, a real GPU, systemd
+test: lint types fakes  ## everything: formatting, lint, types, unit, simulation, integration, soak, a real GPU, systemd
 	@echo "== tests"
-	@SIM_SEED=$${SIM_SEED:-1} $(BIN)/pytest tests/unit tests/sim tests/integration tests/gpu tests/systemd
+	@SIM_SEED=$${SIM_SEED:-1} $(BIN)/pytest tests/unit tests/sim tests/integration tests/soak tests/gpu tests/systemd
 
 quick: lint types fakes  ## what one runs while writing: under a minute
 	@echo "== unit tests and a short simulation"
@@ -44,6 +44,9 @@ fakes: setup  ## build/fakes: the stand-in for NVIDIA's driver that tests run on
 
 sim: setup  ## the simulation at full length: a million events (SIM_EVENTS=…)
 	@SIM_EVENTS=$${SIM_EVENTS:-1000000} $(BIN)/pytest --timeout 1800 tests/sim
+
+soak: setup fakes  ## random schedules through real processes on the stand-in driver (SOAK_SCHEDULES=500 SOAK_SEED=…)
+	@$(BIN)/python -m tests.soak --schedules $${SOAK_SCHEDULES:-500} $${SOAK_SEED:+--base $$SOAK_SEED}
 
 bench: setup  ## our figures beside their floors: a table, and build/bench.json
 	@$(BIN)/python -m tests.bench
