@@ -301,12 +301,14 @@ def test_a_driver_that_takes_its_time_at_the_start_is_waited_for_by_what_may_use
         either={"device": ["gpu1", "ram"], "size_mib": 512},
         calm={"device": "ram", "size_mib": 0},
     )
-    with machine.daemon.client() as other, machine.daemon.client() as third:
+    with machine.daemon.client() as other, machine.daemon.client() as third, machine.daemon.client() as holder:
         client.send("Load", {"model": "here"})
         other.send("Load", {"model": "either"})
+        holder.send("Reserve", {"device": "gpu1", "bytes": GIB})
         third.call("Load", model="calm")
         client.result()
         other.result()
+        assert holder.result()["uuid"] == machine.driver.uuid(1)
     assert (machine.driver.used(0), machine.driver.used(1)) == (GIB, 512 * MIB)
 
 

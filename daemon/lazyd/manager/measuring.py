@@ -58,14 +58,15 @@ class Measuring:
         """The GPUs that the driver has named, also those that do not answer; None: it has not said yet."""
         self._finder = Repeated(DRIVER, self._names, self._found, self._find_s, self._say_of_driver)
         self._stirred = False
-        self._all_seen = asyncio.Event()
+        self.seen: asyncio.Future[None] = self._loop.create_future()
+        """Done when all GPUs have been seen, or are known not to answer; within `SEEN_S` of the start."""
         self.warnings: list[str] = []
         """What is wrong with the driver as a whole, in a line."""
 
     def start(self) -> None:
         self._add(RAM, RamSampler(self._ram, self._around))
         self._finder.now()
-        self._loop.call_later(SEEN_S, self._all_seen.set)
+        self._loop.call_later(SEEN_S, self._all_are_seen)
         threading.Thread(target=self._listen, name="pressure", daemon=True).start()
 
     def close(self) -> None:
@@ -100,8 +101,8 @@ class Measuring:
         sampler.now()
 
     async def until_seen(self) -> None:
-        """Returns when all GPUs have been seen, or are known not to answer; within `SEEN_S` of the start."""
-        await self._all_seen.wait()
+        """Returns when `seen` is done."""
+        await asyncio.shield(self.seen)
 
     @property
     def silent(self) -> list[str]:
@@ -122,7 +123,11 @@ class Measuring:
 
     def _look_whether_all_are_seen(self) -> None:
         if self._finder.is_silent or (self.named is not None and all(map(self._is_known, self.named))):
-            self._all_seen.set()
+            self._all_are_seen()
+
+    def _all_are_seen(self) -> None:
+        if not self.seen.done():
+            self.seen.set_result(None)
 
     def _is_known(self, name: str) -> bool:
         return self._samplers[name].is_known
@@ -136,7 +141,7 @@ class Measuring:
 
     def _say(self, event: Event) -> None:
         self._tell(event)
-        if not self._all_seen.is_set():
+        if not self.seen.done():
             self._look_whether_all_are_seen()
 
     def _say_of_driver(self, kind: str, reason: str) -> None:

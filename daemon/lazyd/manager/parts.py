@@ -146,6 +146,7 @@ class Parts:
             driver,
             requests,
             devices=lambda: [device.name for device in view.devices(core)],
+            seen=measuring.seen,
             reserved=lambda: core.world.reservations,
             is_ending=is_ending,
         )

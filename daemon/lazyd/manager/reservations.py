@@ -8,6 +8,7 @@ host, and the client claims it again.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Container, Mapping
 from functools import partial
 
@@ -28,8 +29,8 @@ LONGEST_COMMAND = 200
 class Reservations:
     """Which connection holds which reservation.
 
-    `devices` are the names of all there are, `reserved` all reservations by their ids; `is_ending` tells
-    whether this manager is about to leave.
+    `devices` are the names of all there are, and `seen` is done when GPUs are among them; `reserved` are all
+    reservations by their ids; `is_ending` tells whether this manager is about to leave.
     """
 
     def __init__(
@@ -38,12 +39,14 @@ class Reservations:
         requests: Requests,
         *,
         devices: Callable[[], Container[str]],
+        seen: asyncio.Future[None],
         reserved: Callable[[], Mapping[str, Reservation]],
         is_ending: Callable[[], bool],
     ) -> None:
         self._driver = driver
         self._requests = requests
         self._devices = devices
+        self._seen = seen
         self._reserved = reserved
         self._is_ending = is_ending
         self._held: dict[str, object] = {}
@@ -55,6 +58,21 @@ class Reservations:
         Raises:
             NoSuchDevice: the machine has none of this name.
         """
+        if self._knows(given) or self._seen.done():
+            self._reserve(call, given)
+        else:  # a driver may take seconds to show its GPUs
+            self._seen.add_done_callback(lambda _: self._reserve_late(call, given))
+
+    def _reserve_late(self, call: Call, given: given_for.Reserve) -> None:
+        if call.ended:
+            return
+        try:
+            self._reserve(call, given)
+        except NoSuchDevice as error:
+            call.fail_with(error)
+
+    def _reserve(self, call: Call, given: given_for.Reserve) -> None:
+        """Raises `NoSuchDevice`."""
         if not self._knows(given):
             raise NoSuchDevice(device=given.device)
         number = self._requests.open(partial(self._answered, call))

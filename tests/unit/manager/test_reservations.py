@@ -49,6 +49,16 @@ class Client:
         self._writer.close()
 
 
+class Seen(asyncio.Future[None]):
+    """The driver has shown its GPUs; `waiting` is how many have asked to be told."""
+
+    waiting = 0
+
+    def add_done_callback(self, *args: Any, **options: Any) -> None:
+        self.waiting += 1
+        super().add_done_callback(*args, **options)
+
+
 class Stage:
     """The manager's half of `Reserve`, and a core that a test answers for."""
 
@@ -58,6 +68,7 @@ class Stage:
         self.answers: list[Outcome | None] = []
         """What the core answers, one after the other; None: nothing yet."""
         self.devices = ["gpu0", "ram"]
+        self.seen = Seen()
         self.reserved: dict[str, Reservation] = {}
         self.ending = False
         self.connections: set[Connection] = set()
@@ -69,6 +80,7 @@ class Stage:
             self.driver,
             self.requests,
             devices=lambda: self.devices,
+            seen=self.seen,
             reserved=lambda: self.reserved,
             is_ending=lambda: self.ending,
         )
@@ -100,7 +112,8 @@ class Stage:
 
 
 @pytest.fixture
-async def stage(directory: str) -> AsyncIterator[Stage]:
+async def starting(directory: str) -> AsyncIterator[Stage]:
+    """One whose driver has yet to show its GPUs."""
     stage = Stage(directory)
     listening = await asyncio.get_running_loop().create_unix_server(
         lambda: Connection(stage.service, stage.connections), stage.path
@@ -109,6 +122,12 @@ async def stage(directory: str) -> AsyncIterator[Stage]:
     listening.close()
     for connection in list(stage.connections):
         connection.close()
+
+
+@pytest.fixture
+async def stage(starting: Stage) -> Stage:
+    starting.seen.set_result(None)
+    return starting
 
 
 async def test_a_reservation_is_asked_for_in_the_clients_name(stage: Stage) -> None:
@@ -169,6 +188,25 @@ async def test_a_device_that_is_not_there_is_named(stage: Stage) -> None:
         reply = await client.reserve(device="gpu7")
     assert reply == {"error": "io.lazyd.NoSuchDevice", "parameters": {"device": "gpu7"}}
     assert not stage.told
+
+
+async def test_a_gpu_that_its_driver_has_yet_to_show_is_waited_for(starting: Stage) -> None:
+    stage = starting
+    stage.devices = ["ram"]
+    stage.answers = [Reserved(reservation="r1"), Reserved(reservation="r2")]
+    async with stage.client() as client, stage.client() as other, stage.client() as wrong, stage.client() as left:
+        assert (await other.reserve(device="ram"))["parameters"]["reservation"] == "r1"
+        for each, device in ((client, "gpu0"), (wrong, "gpu7"), (left, "gpu0")):
+            each.send(device=device)
+        await until(lambda: stage.seen.waiting == 3)
+        left.leave()
+        await until(lambda: len(stage.connections) == 3)
+        stage.devices = ["ram", "gpu0"]
+        stage.seen.set_result(None)
+        assert (await client.receive())["parameters"]["reservation"] == "r2"
+        assert (await wrong.receive())["error"] == "io.lazyd.NoSuchDevice"
+        assert stage.answers == []
+        assert [event.device for event in stage.told if isinstance(event, Reserve)] == ["ram", "gpu0"]
 
 
 @pytest.mark.parametrize(
