@@ -62,7 +62,8 @@ class Process:
 
 
 class Machine:
-    """Everything that the core talks to. `spent_ns` has what each event took, in order."""
+    """Everything that the core talks to. `spent_ns` has what each event took, in order, and `computed_ns` how much
+    of that the processor worked on it: on a machine that others use, too, the rest is theirs."""
 
     def __init__(self, plant: Plant, seed: int) -> None:
         self.plant = plant
@@ -72,6 +73,7 @@ class Machine:
         self.core = Core(lambda: f"#{next(ids)}")
         self.kinds: list[str] = []
         self.spent_ns: list[int] = []
+        self.computed_ns: list[int] = []
         self.waited: list[bool] = []
         """Whether anybody stood in the line for room when the event came."""
         self.outcomes: dict[str, int] = {}
@@ -124,8 +126,9 @@ class Machine:
     def tell(self, event: events.Event) -> None:
         """Has the core handle an event, and answers what it wants done."""
         waited = bool(self.core.world.wanting)
-        began = time.perf_counter_ns()
+        began, computed = time.perf_counter_ns(), time.thread_time_ns()
         found = self.core.handle(event, self.now)
+        self.computed_ns.append(time.thread_time_ns() - computed)
         self.spent_ns.append(time.perf_counter_ns() - began)
         self.waited.append(waited or bool(self.core.world.wanting))
         self.kinds.append(type(event).__name__)

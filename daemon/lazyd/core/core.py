@@ -109,6 +109,9 @@ EVENTS: dict[type[events.Event], Callable[[World, Any], None]] = {
     events.StillBusy: reports.still_busy,
 }
 
+OVERTURNS = (events.Configure, events.HostFound, events.HostAway, events.HostLost, events.Stop)
+"""After these nothing need be as it was."""
+
 ALARMS: dict[str, Callable[..., None]] = {
     "deadline": requests.deadline_passed,
     "unload": unloads.deadline_passed,
@@ -139,7 +142,8 @@ class Core:
         """Takes one event; returns what is to be done, in order."""
         world = self.world
         world.now = max(now, world.now)
-        eviction.look_anew(world)
+        if isinstance(event, OVERTURNS):
+            eviction.look_anew(world)
         EVENTS[type(event)](world, event)
         for name, *rest in world.alarms.due(world.now):
             ALARMS[name](world, *rest)

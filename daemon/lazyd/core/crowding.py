@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from . import lives
 from .events import MemoryPressure
-from .eviction import Unit, choose_victims, leaving_bytes, look_anew, next_moment, units
+from .eviction import Unit, choose_victims, leaving_bytes, next_moment, units
 from .ledger import Device
 from .lifecycle import LOADS, State
 from .records import Instance, Model, Reason, Seeker
@@ -34,7 +34,6 @@ def relieve(world: World) -> None:
 
 def relieve_device(world: World, device: Device, missing: int) -> None:
     """What leaves is the cheapest sufficient set of what is idle, or all of it."""
-    look_anew(world)
     missing -= leaving_bytes(world, device.name)
     if missing <= 0:
         return

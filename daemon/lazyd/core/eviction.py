@@ -6,8 +6,9 @@ has served for its quantum, the longer of `min_residency_s` and twice its load t
 two alternating models would starve their clients. Which of them do leave, `choose_victims` says
 (`victims.py`): those that cost least (`cost.py`).
 
-There may be hundreds of workers, and the line for room asks about each of them for everybody in it. So all
-are looked at once, and the result (`Census`) serves until a model takes a step, or the next pass.
+There may be hundreds of workers, and the line for room asks about each of them for everybody in it. So what was
+found of each is kept (`Census`), and only those are looked at again of which something was changed
+(`World.stirred`, `Ledger.changed`), or for which time has made a difference.
 """
 
 from __future__ import annotations
@@ -40,84 +41,130 @@ __all__ = [
 
 
 @dataclass(slots=True, eq=False)
-class Movable:
-    """What may leave. The costs of units are filled in where they are asked for."""
+class Standing:
+    """What of one worker is on its way out, and what may leave."""
 
-    by_device: dict[str, list[Unit]] = field(default_factory=dict)
-    total: dict[str, int] = field(default_factory=dict)
-    """What comes back of each device if all of it leaves."""
-
-    def add(self, unit: Unit, *, counts: bool) -> None:
-        """`counts`: what it gives back is not part of what another unit gives back."""
-        for name, n in unit.freed.items():
-            if n:
-                self.by_device.setdefault(name, []).append(unit)
-                if counts:
-                    self.total[name] = self.total.get(name, 0) + n
+    going: dict[str, int] = field(default_factory=dict)
+    """By device: what is booked by what drains, unloads or ends."""
+    keeps: bool = False
+    """It holds something that is pinned or resident, and stays."""
+    units: dict[bool, list[Unit]] = field(default_factory=dict)
+    """What may leave, by whether busy models count, which are waited for."""
+    freed: dict[bool, dict[str, int]] = field(default_factory=dict)
+    """What comes back of each device if all of that leaves."""
+    moment: float = float("inf")
+    """When time alone may let something leave that may not now."""
 
 
 @dataclass(slots=True, eq=False)
 class Census:
-    """All workers, as they were after so many steps of their models' lives."""
+    """All workers, one by one and added up."""
 
-    steps: int
+    standings: dict[str, Standing] = field(default_factory=dict)
+    """By worker."""
     going: dict[str, int] = field(default_factory=dict)
-    """By device: what is booked by what drains, unloads or ends."""
-    keepers: list[Worker] = field(default_factory=list)
-    """What holds something that is pinned or resident."""
-    movable: dict[bool, Movable] = field(default_factory=dict)
-    """By whether busy models count, which are waited for."""
+    freed: dict[bool, dict[str, int]] = field(default_factory=lambda: {False: {}, True: {}})
+    keepers: dict[str, Worker] = field(default_factory=dict)
+    units: dict[bool, dict[str, list[Unit]]] = field(default_factory=dict)
+    """What may leave, by device; put together where it is asked for."""
+
+    def count(self, standing: Standing, sign: int) -> None:
+        add(self.going, standing.going, sign)
+        for finish, freed in standing.freed.items():
+            add(self.freed[finish], freed, sign)
+        self.units.clear()
 
 
 def look_anew(world: World) -> None:
-    """A pass begins: what changes without a step, such as a lease that ends, has to be seen again."""
+    """Anything may have changed: all workers have to be looked at again."""
     world.census = None
 
 
 def census(world: World) -> Census:
+    """What is known of all workers now."""
     known = world.census
-    if isinstance(known, Census) and known.steps == world.steps:
-        return known
-    found = world.census = Census(steps=world.steps)
-    for worker in world.workers.values():
-        inside = worker.instances.values()
-        if worker.stuck:
-            continue
-        if worker.stopping or all(map(goes, inside)):
-            if worker.stopping or inside:
-                add(found.going, world.ledger.freed_by(worker.id))
-            for instance in inside:
-                add(found.going, world.ledger.held(instance.holder))
-            continue
-        if len(inside) > 1:
-            for instance in inside:
-                if goes(instance):
-                    add(found.going, world.ledger.held(instance.holder))
-        if any(i.model.kept and not goes(i) for i in inside):
-            found.keepers.append(worker)
+    if isinstance(known, Census):
+        again = world.stirred | {holder.partition("/")[0] for holder in world.ledger.changed}
+        again |= {id_ for id_, standing in known.standings.items() if standing.moment <= world.now}
+    else:
+        known = world.census = Census()
+        again = set(world.workers)
+    for id_ in again:
+        note(world, known, id_)
+    world.stirred.clear()
+    world.ledger.changed.clear()
+    return known
+
+
+def note(world: World, known: Census, id_: str) -> None:
+    """Looks at one worker, which may be new, or gone."""
+    old, worker = known.standings.get(id_), world.workers.get(id_)
+    if old is not None:
+        known.count(old, -1)
+    known.keepers.pop(id_, None)
+    if worker is None:
+        known.standings.pop(id_, None)
+        return
+    standing = known.standings[id_] = standing_of(world, worker)
+    known.count(standing, 1)
+    if standing.keeps:
+        known.keepers[id_] = worker
+
+
+def standing_of(world: World, worker: Worker) -> Standing:
+    """Looks at one worker."""
+    found = Standing()
+    if worker.stuck:
+        return found
+    inside = list(worker.instances.values())
+    stays = False
+    for instance in inside:
+        if worker.stopping or goes(instance):
+            add(found.going, world.ledger.held(instance.holder))
+        else:
+            stays = True
+            found.keeps = found.keeps or instance.model.kept
+    if not stays:
+        if worker.stopping or inside:
+            add(found.going, world.ledger.freed_by(worker.id))
+        return found
+    idle = [instance for instance in inside if may_leave(world, instance, finish=False)]
+    note_movable(world, found, worker, idle, finish=False)
+    if len(idle) == len(inside):
+        found.units[True], found.freed[True] = found.units[False], found.freed[False]
+    else:
+        note_movable(world, found, worker, [i for i in inside if may_leave(world, i, finish=True)], finish=True)
+        found.moment = min(moment(world, instance) for instance in inside)
     return found
 
 
-def movable(world: World, *, finish: bool) -> Movable:
-    """What may leave now."""
-    taken = census(world)
-    if finish in taken.movable:
-        return taken.movable[finish]
-    found = taken.movable[finish] = Movable()
-    for worker in world.workers.values():
-        if worker.stopping or not worker.instances:
-            continue
-        inside = list(worker.instances.values())
-        may = [i for i in inside if may_leave(world, i, finish=finish)]
-        whole = len(may) == len(inside)
-        freed = world.ledger.freed_by(worker.id) if whole else {}
-        for instance in may:
-            places = world.ledger.held(instance.holder)
-            if places:
-                found.add(Unit([instance], places, instance.last_used), counts=not whole)
-                add(freed, places)
-        if whole:
-            found.add(Unit(may, freed, max([i.last_used for i in inside])), counts=True)
+def note_movable(world: World, found: Standing, worker: Worker, may: list[Instance], *, finish: bool) -> None:
+    """Units of those that may leave: the worker with everything in it, and each object that takes a place."""
+    if not may:
+        return
+    chosen: list[Unit] = []
+    freed: dict[str, int] = {}
+    for instance in may:
+        if places := world.ledger.held(instance.holder):
+            chosen.append(Unit([instance], places, instance.last_used))
+            add(freed, places)
+    if len(may) == len(worker.instances):
+        add(freed, world.ledger.freed_by(worker.id))
+        chosen.append(Unit(may, freed, max([instance.last_used for instance in may])))
+    found.units[finish], found.freed[finish] = chosen, freed
+
+
+def movable(world: World, *, finish: bool) -> dict[str, list[Unit]]:
+    """What may leave now, by the devices of which it gives something back."""
+    known = census(world)
+    found = known.units.get(finish)
+    if found is None:
+        found = known.units[finish] = {}
+        for standing in known.standings.values():
+            for unit in standing.units.get(finish, ()):
+                for name, n in unit.freed.items():
+                    if n:
+                        found.setdefault(name, []).append(unit)
     return found
 
 
@@ -126,7 +173,7 @@ def units(
 ) -> list[Unit]:
     """All that may leave now, idle or, with `finish`, also busy (it is waited for then), and has something of
     one of these devices. Files that are to be `mapped` anyway are not given back."""
-    by_device = movable(world, finish=finish).by_device
+    by_device = movable(world, finish=finish)
     found = {id(unit): unit for name in on for unit in by_device.get(name, ())}
     chosen: list[Unit] = []
     for unit in found.values():
@@ -147,7 +194,7 @@ def without_files(world: World, unit: Unit, mapped: Collection[str]) -> Unit:
 
 def most_freed(world: World, *, finish: bool) -> Booking:
     """What would come back of each device if all that may leave left."""
-    return movable(world, finish=finish).total
+    return census(world).freed[finish]
 
 
 def could_cover(world: World, deficit: Booking, *, finish: bool) -> bool:
@@ -174,20 +221,20 @@ def may_leave(world: World, instance: Instance, *, finish: bool) -> bool:
 
 def next_moment(world: World) -> float:
     """When time alone may let something leave that may not now; infinity: never."""
-    now, first = world.now, float("inf")
-    for worker in world.workers.values():
-        for instance in worker.instances.values():
-            if instance.state is not State.READY:
-                continue
-            until = quantum_until(instance)
-            if until <= now:
-                moments = [instance.ask_again]
-                for lease in instance.leases.values():
-                    moments += (lease.protected_until, lease.hold_until)
-                until = min([moment for moment in moments if moment > now], default=first)
-            if until < first:
-                first = until
-    return first
+    return min([standing.moment for standing in census(world).standings.values()], default=float("inf"))
+
+
+def moment(world: World, instance: Instance) -> float:
+    """The same for one instance."""
+    if instance.state is not State.READY or instance.model.kept:
+        return float("inf")
+    until = quantum_until(instance)
+    if until > world.now:
+        return until
+    moments = [instance.ask_again]
+    for lease in instance.leases.values():
+        moments += (lease.protected_until, lease.hold_until)
+    return min([moment for moment in moments if moment > world.now], default=float("inf"))
 
 
 def quantum_until(instance: Instance) -> float:
@@ -200,9 +247,9 @@ def leaving_bytes(world: World, device: str) -> int:
     return census(world).going.get(device, 0)
 
 
-def keepers(world: World) -> list[Worker]:
+def keepers(world: World) -> Collection[Worker]:
     """The workers that hold something that is kept."""
-    return census(world).keepers
+    return census(world).keepers.values()
 
 
 def goes(instance: Instance) -> bool:
@@ -210,6 +257,6 @@ def goes(instance: Instance) -> bool:
     return instance.leaving is not None or instance.state in ENDING
 
 
-def add(total: dict[str, int], part: Booking) -> None:
+def add(total: dict[str, int], part: Booking, sign: int = 1) -> None:
     for name, n in part.items():
-        total[name] = total.get(name, 0) + n
+        total[name] = total.get(name, 0) + sign * n

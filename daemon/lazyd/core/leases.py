@@ -94,6 +94,7 @@ def busy(world: World, event: LeaseBusy) -> None:
         if lease.stage is LeaseStage.IDLE:  # the first call was counted when the lease was granted
             lease.instance.model.heat.used(world.now)
         lease.stage = LeaseStage.BUSY
+        world.stirred.add(lease.instance.worker.id)
         lease.instance.last_used = world.now
 
 
@@ -130,6 +131,7 @@ def withdraw(world: World, lease: Lease) -> None:
     world.emit(Withdraw(worker=lease.instance.worker.id, lease=lease.id))
     if lease.is_busy:
         lease.stage, lease.hold_until = LeaseStage.ENDING, 0.0
+        world.stirred.add(lease.instance.worker.id)
     else:
         forget(world, lease)
 

@@ -141,6 +141,8 @@ class Ledger:
     """By file: how many holders map it."""
     file_bytes: int = 0
     """Of all files that are mapped: booked on ``ram``, though the kernel counts them as free."""
+    changed: set[str] = field(default_factory=set)
+    """Holders whose end gives back something else than before, for `eviction` to look at."""
 
     def fits(self, booking: Booking) -> bool:
         """Whether every part of a booking is free now."""
@@ -154,10 +156,12 @@ class Ledger:
         """Books all parts at once. The caller has decided that they fit, or that they must be held."""
         assert holder not in self.bookings, f"{holder} is booked already"
         self.bookings[holder] = dict(booking)
+        self.changed.add(holder)
         self._add(booking, 1)
         for file, size in (files or {}).items():
             self.files.setdefault(holder, {})[file] = size
             self.mapped[file] = self.mapped.get(file, 0) + 1
+            self._note_sharing(file)
             if self.mapped[file] == 1:
                 self.file_bytes += size
                 self._add({RAM: size}, 1)
@@ -167,6 +171,7 @@ class Ledger:
         back was free at `now`."""
         before = self.bookings[holder]
         self.bookings[holder] = dict(booking)
+        self.changed.add(holder)
         self._add(booking, 1)
         self._add(before, -1)
         self._note_release([name for name, n in before.items() if n > booking.get(name, 0)], now)
@@ -180,8 +185,10 @@ class Ledger:
 
     def unmap(self, holder: str, now: float) -> None:
         """A holder maps no file any more."""
+        self.changed.add(holder)
         for file, size in self.files.pop(holder, {}).items():
             self.mapped[file] -= 1
+            self._note_sharing(file)
             if not self.mapped[file]:
                 del self.mapped[file]
                 self.file_bytes -= size
@@ -212,6 +219,10 @@ class Ledger:
         for name, n in booking.items():
             if name in self.devices:
                 self.devices[name].booked_bytes += sign * n
+
+    def _note_sharing(self, file: str) -> None:
+        """So many map a file that others may be the last one, or not any more."""
+        self.changed.update(holder for holder, files in self.files.items() if file in files)
 
     def _note_release(self, names: list[str], now: float) -> None:
         for name in names:

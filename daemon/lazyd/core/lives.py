@@ -251,6 +251,7 @@ def is_still_inside(world: World, model: Model) -> bool:
 def stop_worker(world: World, worker: Worker, grace_s: float) -> None:
     """Ends a process. It stays booked until it is seen to be gone."""
     worker.stopping = True
+    world.stirred.add(worker.id)
     world.alarms.set(("stuck", worker.id), world.now + grace_s + STUCK_S)
     world.emit(StopWorker(worker=worker.id, grace_s=grace_s))
 
@@ -260,6 +261,7 @@ def does_not_end(world: World, worker_id: str) -> None:
     worker = world.workers.get(worker_id)
     if worker is not None and worker.stopping and worker.exited is None:
         worker.stuck = True
+        world.stirred.add(worker.id)
         reason = f"{worker.spec.key} (pid {worker.pid}) does not end, and keeps what it holds"
         world.note("stuck", reason=reason, worker=worker.id)
 

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from . import crowding, cycles, plans, refusals, samples, seekers
 from .answers import NoRoom
-from .eviction import choose_victims, could_cover, look_anew, next_moment, units
+from .eviction import choose_victims, could_cover, next_moment, units
 from .ledger import Booking
 from .line import Line
 from .placement import Placement
@@ -35,7 +35,6 @@ from .world import World
 
 def make_room(world: World) -> None:
     """Goes along the line once; called after every event."""
-    look_anew(world)
     for plan in list(world.plans.values()):
         plans.advance(world, plan)
     if not world.wanting or not world.host_found or world.stopping:

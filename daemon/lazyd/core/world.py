@@ -79,6 +79,8 @@ class World:
     """Of all lives so far."""
     census: object = None
     """What was found when all workers were looked at last, see `eviction`."""
+    stirred: set[str] = field(default_factory=set)
+    """Workers of which something has changed since."""
 
     @property
     def settings(self) -> Settings:
@@ -102,6 +104,8 @@ class World:
 
     def touch(self, model: Model) -> None:
         self.touched[model] = None
+        if model.instance is not None:
+            self.stirred.add(model.instance.worker.id)
 
     def note(
         self,
@@ -118,6 +122,7 @@ class World:
         """A step in the life of an instance, by the table; the event says why, and with which `data`."""
         instance.state = step(instance.state, state)
         self.steps += 1
+        self.stirred.add(instance.worker.id)
         instance.since = self.now
         self.note(str(state), instance.model, reason, **data)
         self.touch(instance.model)
