@@ -15,6 +15,8 @@ from ..terminal import Look, one_line, wrapped
 from ..units import duration
 
 _FEWEST_SHOWN = 5
+_WAITS_FOR_ROOM = ("cold", "failed", "parked")
+"""States in which a model that is asked for has not begun to load."""
 _WARNINGS = 3
 """So many are shown."""
 
@@ -56,6 +58,8 @@ def status(session: Session, model: str | None, everything: bool, why: bool) -> 
     if reply["devices"] and not model:
         blocks.append(device_lines(reply["devices"], look, reply["models"], reply["reservations"]))
     blocks.append(_models(reply["models"], look, everything or model is not None, len(blocks[-1]) if blocks else 0))
+    if not why:
+        blocks[-1] += _hint(reply["models"], look)
     if why:
         blocks += [_why(one, look) for one in reply["models"]]
     elif model and len(reply["models"]) == 1:
@@ -77,6 +81,15 @@ def _why(model: dict[str, Any], look: Look) -> list[str]:
         first, *rest = wrapped(one_line(sentence), look.width - 4, look)
         lines += [f"  {mark} {first}", *(f"    {piece}" for piece in rest)]
     return [heading, *lines]
+
+
+def _hint(models: list[dict[str, Any]], look: Look) -> list[str]:
+    """How to learn what keeps somebody waiting, where somebody waits for room."""
+    stuck = [model for model in in_order(models) if model["waiting"] and model["state"] in _WAITS_FOR_ROOM]
+    if not stuck:
+        return []
+    text = f"what {full_name(stuck[0])} waits for: lazyctl status --why {full_name(stuck[0])}"
+    return [look.paint(piece, "dim") for piece in wrapped(one_line(text), look.width, look)]
 
 
 def _apart(blocks: list[list[str]]) -> list[str]:

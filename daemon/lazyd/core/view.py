@@ -68,7 +68,6 @@ def reservations(core: Core) -> list[Reservation]:
 def wishes(core: Core, now: float) -> list[Wish]:
     """Those that are waited for, in the order in which they came."""
     world = core.world
-    waiting = [wish for wish in world.wanting.values() if isinstance(wish, ReservationRecord)]
     return [
         Wish(
             device=wish.device,
@@ -78,8 +77,12 @@ def wishes(core: Core, now: float) -> list[Wish]:
             waited_sec=max(0.0, now - wish.since),
             why=[sentence(clause) for clause in held_up(world, wish)],
         )
-        for wish in waiting
+        for wish in waited_for(core)
     ]
+
+
+def waited_for(core: Core) -> list[ReservationRecord]:
+    return [wish for wish in core.world.wanting.values() if isinstance(wish, ReservationRecord)]
 
 
 def models(core: Core, now: float) -> list[Model]:

@@ -54,6 +54,7 @@ def text(core: Core, uptime_s: float, deaths: Mapping[str, int], clients: int) -
     in_each = [({"device": d.name, "state": s}, float(d.state == s)) for d in devices for s in DEVICE_STATES]
     family("device_state", "gauge", "1 for the state that it is in.", in_each)
     family("reservations", "gauge", "Reservations that are held.", [({}, len(view.reservations(core)))])
+    family("reservations_waiting", "gauge", "Reservations that wait for room.", [({}, len(view.waited_for(core)))])
     family("models", "gauge", "Models by state.", [({"state": state}, n) for state, n in sorted(states.items())])
     per_model("loads_total", "counter", "Loads that succeeded.", "loads")
     per_model("evictions_total", "counter", "Times it made room for another.", "evictions")

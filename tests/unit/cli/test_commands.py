@@ -201,7 +201,7 @@ def test_show_tells_what_the_file_says_on_few_lines(daemon: Daemon, lazyctl: Laz
         "fileBytes": "253 MiB",
         "bytesByType.Q8_0": "30.0 MiB",
         "on a GPU": "gpu 700 MiB, ram 310 MiB (learned), then gpu 640 MiB",
-        "in RAM": "ram 450 MiB (file size)",
+        "in RAM": "ram 450 MiB (file size x 1.25)",
     }
     assert lines[-1] == "and 2 keys of its own: lazyctl show --all gemma"
 
@@ -242,6 +242,13 @@ def test_status_says_why_a_model_is_where_it_is(daemon: Daemon, lazyctl: Lazyctl
     assert lines[at + 2].startswith("  • x x")
     assert lines[at + 3].startswith("    x x")
     assert max(map(len, lines)) <= 80
+
+
+def test_status_tells_how_to_learn_what_a_request_waits_for(daemon: Daemon, lazyctl: Lazyctl) -> None:
+    daemon.answer("Status", status(hot("llava"), model("ocr", version="3", waiting=2)))
+    assert lazyctl("status").out.splitlines()[-1] == "what ocr:3 waits for: lazyctl status --why ocr:3"
+    daemon.answer("Status", status(hot("llava", waiting=1), model("ocr", state="loading", waiting=2)))
+    assert "waits for" not in lazyctl("status").out
 
 
 def test_why_is_about_one_model(daemon: Daemon, lazyctl: Lazyctl) -> None:

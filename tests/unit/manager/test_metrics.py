@@ -34,7 +34,9 @@ def test_what_is_reserved_and_how_a_device_is_are_figures() -> None:
     assert told['lazyd_device_temperature_celsius{device="gpu0"}'] == 64
     assert told['lazyd_device_power_watts{device="gpu0"}'] == 171.5
     assert 'lazyd_device_power_watts{device="ram"}' not in told
-    assert told["lazyd_reservations"] == 1
+    assert (told["lazyd_reservations"], told["lazyd_reservations_waiting"]) == (1, 0)
+    core.handle(events.Reserve(request=2, device="gpu0", bytes=8 * GIB, holder=1), 2.5)  # on a sample that is too old
+    assert figures(core)["lazyd_reservations_waiting"] == 1
 
 
 def test_a_device_is_in_one_state() -> None:
