@@ -8,8 +8,9 @@ kept is known as long as the manager lives. All of this blocks; `learning` calls
 from __future__ import annotations
 
 import contextlib
-import itertools
+import glob
 import os
+import re
 import sqlite3
 from collections.abc import Sequence
 
@@ -18,10 +19,13 @@ from .lessons import Known, Lesson, Subject
 
 SCHEMA = 1
 """In the file's ``user_version``. A file of a newer version is read as far as it is understood."""
+MOST_ASIDE = 3
+"""So many damaged files are kept, the last ones."""
 BUSY_S = 1.0
 """Another manager, which is about to go, may have the file for so long."""
 _TRIES = 3
 """With the file, with a new one, in memory."""
+_ASIDE = re.compile(r"\.corrupt-(\d+)$")
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR)
 
@@ -134,9 +138,15 @@ def _code(error: Exception) -> int:
 
 def _set_aside(path: str) -> str:
     """Its new name. Raises `OSError`."""
-    number = next(n for n in itertools.count(1) if not os.path.exists(f"{path}.corrupt-{n}"))
-    aside = f"{path}.corrupt-{number}"
+    numbers = sorted(
+        int(found[1]) for other in glob.glob(f"{glob.escape(path)}.corrupt-*") if (found := _ASIDE.search(other))
+    )
+    aside = f"{path}.corrupt-{numbers[-1] + 1 if numbers else 1}"
     os.rename(path, aside)
     with contextlib.suppress(FileNotFoundError):  # else SQLite would finish the old file's writing in the new one
         os.rename(f"{path}-journal", f"{aside}-journal")
+    for number in numbers[: max(0, len(numbers) + 1 - MOST_ASIDE)]:
+        for old in (f"{path}.corrupt-{number}", f"{path}.corrupt-{number}-journal"):
+            with contextlib.suppress(OSError):
+                os.unlink(old)
     return aside

@@ -24,6 +24,8 @@ READ_S = 2.0
 """A load does not wait longer for what is known of it."""
 AGAIN_S = 5.0
 """Until another try, if another process has the file."""
+MOST_UNWRITTEN = 10_000
+"""So many lessons wait for that, the last ones."""
 
 
 class Learning:
@@ -65,6 +67,7 @@ class Learning:
     def learn(self, lesson: Lesson) -> None:
         """Keeps it, in a moment."""
         self._unwritten.append(lesson)
+        del self._unwritten[:-MOST_UNWRITTEN]
         if self.all_written.is_set():
             self.all_written.clear()
             self._background.once("learned peaks", self._write())

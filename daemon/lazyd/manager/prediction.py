@@ -114,8 +114,9 @@ class Predictor:
 
     async def _look(self, spec: ModelSpec) -> Look:
         look = await asyncio.to_thread(look_at, spec)
-        if len(self._looks) >= MOST_LOOKS:
+        if max(len(self._looks), len(self._vain)) >= MOST_LOOKS:
             self._looks.clear()
+            self._vain.clear()
         self._looks[look.subject.identity] = look
         return look
 

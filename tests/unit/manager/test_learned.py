@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from lazyd.core.needs import Need
@@ -111,6 +112,35 @@ def test_what_changed_longest_ago_is_forgotten(store: Store, monkeypatch: pytest
     assert [store.known(subject).dry_run for subject in subjects] == [None, None, {}, {}, {}]
 
 
+def test_the_file_grows_no_more_once_the_oldest_are_forgotten(
+    store: Store, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(peaks, "MOST", 100)
+    layers = {"gpu_layer_bytes": [10**9] * 100, "ram_layer_bytes": [10**9] * 100}
+
+    def learn(numbers: range) -> int:
+        for number in numbers:
+            subject = Subject(f"{number:032}", "0" * 32, "llama_cpp")
+            store.write([life(10**10, 10**10, service=10**10, subject=subject), DryRun(subject, {"layers": layers})])
+        return os.path.getsize(path)
+
+    full = learn(range(100))
+    assert full < 100 * 6000  # of a hundred layers each
+    assert learn(range(100, 500)) <= 1.2 * full
+
+
+def test_managers_that_take_turns_know_of_each_others_lessons(store: Store, path: str) -> None:
+    """An old one goes on for a moment when a new one has taken over."""
+    other = Store(path)
+    store.write([life(100)])
+    other.write([life(200)])
+    assert ram(store) == ram(other) == 200
+    store.write([life(300)])
+    assert ram(other) == 300
+    assert (store.problem, other.problem) == (None, None)
+    other.close()
+
+
 # What may be wrong.
 
 
@@ -133,6 +163,27 @@ def test_a_damaged_file_is_set_aside_and_learning_begins_anew(store: Store, path
     store.write([life(7)])
     store.close()
     assert ram(Store(path)) == 7
+
+
+def test_only_the_last_damaged_files_are_kept(store: Store, path: str) -> None:
+    folder = Path(path).parent
+    for number in range(1, 13):
+        store.write([life(number)])
+        store.close()
+        Path(f"{path}-journal").touch()
+        spoil(path)
+        assert store.known(GEMMA) == Known()
+        store.close()
+    aside = sorted(each.name for each in folder.glob("*.corrupt-*"))
+    assert aside == [f"learned.db.corrupt-{n}{end}" for n in (10, 11, 12) for end in ("", "-journal")]
+
+
+def test_a_file_that_somebody_has_removed_meanwhile_is_said_and_done_without(store: Store, path: str) -> None:
+    store.write([life(100)])
+    os.unlink(path)
+    assert store.write([life(200)])
+    assert ram(store) == 200
+    assert store.problem is None or "cannot be kept" in store.problem
 
 
 def test_damage_that_is_met_later_is_set_aside_too(store: Store, path: str) -> None:
@@ -169,13 +220,70 @@ def test_a_journal_that_a_damaged_file_left_goes_with_it(path: str) -> None:
 
 
 def test_a_row_that_makes_no_sense_is_none(store: Store, path: str) -> None:
-    store.write([life(1), life(2, way="gpu")])
+    store.write([life(1), life(2, 3, way="gpu")])
     store.close()
     with sqlite3.connect(path) as other:
         other.execute("UPDATE peaks SET peak = 'x' WHERE way = 'gpu'")
     assert store.known(GEMMA).ways == {"ram": Peak(Need(1))}
-    store.write([life(5, way="gpu")])
-    assert store.known(GEMMA).ways["gpu"] == Peak(Need(5))
+    store.write([life(5, 6, way="gpu")])
+    assert store.known(GEMMA).ways["gpu"] == Peak(Need(5, (6,)))
+
+
+@pytest.mark.parametrize(
+    ("way", "need"),
+    [
+        ("gpu", Need(5)),
+        ("gpu", Need(5, (1, 2))),
+        ("ram", Need(5, (1,))),
+        ("ram", Need(-5)),
+        ("gpu", Need(5, (-1,))),
+        ("gpu 1+2", Need(5, (1,))),
+        ("gpu 1/3", Need(5, (1, 2))),
+        ("ram", Need(1 << 51)),
+        ("gpu 1+", Need(5, (1, 2))),
+        ("elsewhere", Need(5)),
+        (b"gpu", Need(5, (1,))),
+    ],
+)
+def test_a_need_that_no_load_in_its_way_can_have_is_none(store: Store, path: str, way: str | bytes, need: Need) -> None:
+    """The core books what is known as it is."""
+    store.write([life(1, 1, way="gpu 1/2")])
+    store.close()
+    with sqlite3.connect(path) as other:
+        row = (way, msgspec.json.encode(need).decode())
+        other.execute("INSERT INTO peaks VALUES ('gemma', 'files', ?, ?, NULL, 0)", row)
+    assert [*store.known(GEMMA).ways] == ["gpu 1/2"]
+
+
+def test_of_a_row_that_makes_sense_in_part_that_part_is_known(store: Store, path: str) -> None:
+    store.write([Life(GEMMA, "gpu", Need(1, (2,)), Need(1, (1,)))])
+    store.close()
+    with sqlite3.connect(path) as other:
+        other.execute("UPDATE peaks SET service = ?", [msgspec.json.encode(Need(1, (1, 1))).decode()])
+    assert store.known(GEMMA).ways == {"gpu": Peak(Need(1, (2,)))}
+
+
+@pytest.mark.parametrize(
+    ("way", "need"),
+    [
+        ("ram", Need(9)),
+        ("gpu", Need(9, (8,))),
+        ("gpu 5+3", Need(9, (5, 3))),
+        ("gpu 5/9", Need(9, (5,))),
+        ("gpu 2+3/9", Need(9, (2, 3))),
+    ],
+)
+def test_all_ways_of_loading_are_kept(store: Store, way: str, need: Need) -> None:
+    store.write([Life(GEMMA, way, need, need)])
+    assert store.known(GEMMA).ways == {way: Peak(need, need)}
+
+
+def test_a_factor_that_is_no_number_is_none(store: Store, path: str) -> None:
+    store.write([life(1, factors={"ram": 2.0, "gpu": 3.0})])
+    store.close()
+    with sqlite3.connect(path) as other:
+        other.execute("UPDATE factors SET factor = 9e999 WHERE device = 'gpu'")
+    assert store.known(GEMMA).factors == {"ram": 2.0}
 
 
 def test_a_newer_versions_file_is_read_and_never_written(store: Store, path: str) -> None:

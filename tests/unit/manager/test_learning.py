@@ -112,6 +112,25 @@ async def test_what_another_process_keeps_from_being_written_is_written_later(
     assert written == [[life(1)]] * 3
 
 
+async def test_what_waits_to_be_written_is_bounded(learning: Learning, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lazyd.manager.learning.AGAIN_S", 0.001)
+    monkeypatch.setattr("lazyd.manager.learning.MOST_UNWRITTEN", 3)
+    is_free = threading.Event()
+    written: list[list[Life]] = []
+
+    def write(_: learned.Store, lessons: list[Life]) -> bool:
+        written.append(list(lessons))
+        return is_free.is_set()
+
+    monkeypatch.setattr(learned.Store, "write", write)
+    for ram in range(10):
+        learning.learn(life(ram))
+    await until(lambda: bool(written))
+    is_free.set()
+    await learning.settled()
+    assert written[-1] == [life(7), life(8), life(9)]
+
+
 async def test_what_goes_wrong_is_told_once_and_stays_a_problem(
     learning: Learning, notes: Notes, tmp_path: Path
 ) -> None:
