@@ -15,7 +15,7 @@ from lazyd.devices.ram import Ram
 from lazyd.devices.source import DeviceGone, Sample, Source
 
 from .asking import Question, Repeated
-from .holders import Holdings, by_holder, private_bytes, tree
+from .holders import Holdings, below, by_holder, private_bytes, tree
 from .workers import Workers
 
 MEASURE_S = 0.3
@@ -54,7 +54,7 @@ class Look(msgspec.Struct, frozen=True):
 
     sample: Sample
     trees: dict[str, list[int]]
-    """The processes of each reservation on the device."""
+    """The processes of each reservation on the device, of a GPU those that it shows."""
     private_bytes: dict[str, int]
     """What they hold of RAM."""
 
@@ -65,9 +65,10 @@ def look(source: Source, name: str, reservations: Mapping[str, int]) -> Look | D
         sample = source.sample(name)
     except DeviceGone as gone:
         return gone
+    if name != RAM:
+        return Look(sample, below(sample.processes, reservations), {})
     trees = {reservation: tree(pid) for reservation, pid in reservations.items()}
-    held = {reservation: private_bytes(pids) for reservation, pids in trees.items()} if name == RAM else {}
-    return Look(sample, trees, held)
+    return Look(sample, trees, {reservation: private_bytes(pids) for reservation, pids in trees.items()})
 
 
 def seen(sample: Sample, holdings: Holdings | None = None) -> DeviceSeen:

@@ -19,8 +19,8 @@ from lazyd.devices import nvml_device
 from lazyd.devices.first_look import FirstLook
 from lazyd.devices.nvml import Nvml
 from lazyd.devices.ram import Ram
-from lazyd.manager import asking, measuring, sampler
-from lazyd.manager.holders import by_holder, private_bytes, tree
+from lazyd.manager import asking, holders, measuring, sampler
+from lazyd.manager.holders import below, by_holder, private_bytes, tree
 from lazyd.manager.measuring import Measuring
 from lazyd.manager.sampler import Surroundings
 from tests.fakes.nvml import GIB, MIB, StandIn
@@ -375,6 +375,23 @@ def test_a_tree_is_a_process_with_all_that_is_below_it(family: tuple[int, int]) 
     parent, child = family
     assert set(tree(parent)) == {parent, child}
     assert tree(2**22 + 1) == []
+
+
+def test_a_tree_is_found_where_the_kernel_does_not_tell_of_children(
+    family: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parent, child = family
+    monkeypatch.setattr(holders, "_children", lambda _: None)
+    assert set(tree(parent)) == {parent, child}
+
+
+def test_of_the_processes_on_a_gpu_those_below_a_reservations_are_its_own(family: tuple[int, int]) -> None:
+    parent, child = family
+    gone = 2**22 + 1
+    assert below([child, 1, gone, parent], {"a": parent, "b": gone + 1}) == {"a": [child, parent], "b": []}
+    assert below([child, parent], {"outer": parent, "inner": child}) == {"outer": [parent], "inner": [child]}
+    assert below([child], {"ours": os.getpid()}) == {"ours": [child]}
+    assert below([child], {}) == {}
 
 
 def test_private_bytes_are_what_is_not_read_from_files() -> None:
