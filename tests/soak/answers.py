@@ -9,7 +9,7 @@ from lazyd import errors
 from .schedule import Schedule
 from .watching import Record
 
-SLACK_S = 8.0
+SLACK_S = 20.0
 """So much later than its limit an answer may come on a busy machine."""
 
 USUAL = (errors.Timeout, errors.NoRoom, errors.Busy, errors.NoSuchLease)

@@ -16,7 +16,7 @@ from .schedule import Model
 if TYPE_CHECKING:
     from .run import Stage
 
-LIMIT_S = 30.0
+LIMIT_S = 45.0
 """How long it may take until all is free."""
 AGAIN_S = 12.0
 """How long a model may be paused after what was done to it; longer pauses are not waited for."""

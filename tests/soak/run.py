@@ -25,8 +25,10 @@ from .refusals import Judge
 from .schedule import FAMILY, LONGEST_S, Doing, Model, Schedule, draw
 from .watching import Record, Watcher
 
-JOIN_S = 60.0
+JOIN_S = 90.0
 """All that was begun has an answer by then."""
+START_S = 60.0
+"""How long a daemon may take to serve on a busy machine."""
 
 
 @dataclass
@@ -76,6 +78,18 @@ class Stage:
         from tests.integration.conftest import Client
 
         return Client(self.daemon.socket)
+
+    def start(self) -> None:
+        """Starts a manager, and waits until it serves."""
+        process = self.daemon.spawn(env=self.environment)
+        deadline = time.monotonic() + START_S
+        while True:
+            with contextlib.suppress(OSError), self.connect() as client:
+                if client.call("Status")["daemon"]["pid"] == process.pid:
+                    return
+            if process.poll() is not None or time.monotonic() > deadline:
+                raise RuntimeError(f"lazyd does not serve (status {process.poll()}): {self.daemon.log_text()[-2000:]}")
+            time.sleep(0.02)
 
     # Acting.
 
@@ -167,7 +181,7 @@ class Stage:
     def _kill_manager(self, away_s: float) -> None:
         self.daemon.kill()
         time.sleep(away_s)
-        self.daemon.start(env=self.environment).close()
+        self.start()
 
     def _kill_host(self) -> None:
         pid = self.daemon.host_pid()
@@ -248,8 +262,8 @@ def run(seed: int, *, tell: bool = False) -> Result:
 @contextlib.contextmanager
 def watched(stage: Stage) -> Iterator[None]:
     """The daemon runs, and is looked at all the time."""
-    stage.daemon.start(env=stage.environment).close()
-    stage.daemon.until(stage.daemon.host_pid)
+    stage.start()
+    stage.daemon.until(stage.daemon.host_pid, START_S)
     watcher = Watcher(stage.connect, stage.record)
     try:
         yield
