@@ -64,3 +64,9 @@ def pairs(count: int, ours: Measure, floor: Measure) -> tuple[list[float], list[
     ours(), floor()
     samples = [(ours(), floor()) for _ in range(count)]
     return [pair[0] for pair in samples], [pair[1] for pair in samples]
+
+
+def percentile(samples: Sequence[float], of_100: int) -> float:
+    """The sample than which so many of a hundred are no longer."""
+    ordered = sorted(samples)
+    return ordered[min(len(ordered) - 1, len(ordered) * of_100 // 100)]

@@ -75,7 +75,9 @@ class Machine:
         self.spent_ns: list[int] = []
         self.computed_ns: list[int] = []
         self.waited: list[bool] = []
-        """Whether anybody stood in the line for room when the event came."""
+        """Whether anybody stood in the line for room, before or after it."""
+        self.lines: list[int] = []
+        """How many stood there after it."""
         self.outcomes: dict[str, int] = {}
         self.requests = itertools.count(1)
         self.coming: list[tuple[float, int, Callable[[], None]]] = []
@@ -130,7 +132,8 @@ class Machine:
         found = self.core.handle(event, self.now)
         self.computed_ns.append(time.thread_time_ns() - computed)
         self.spent_ns.append(time.perf_counter_ns() - began)
-        self.waited.append(waited or bool(self.core.world.wanting))
+        self.lines.append(len(self.core.world.wanting))
+        self.waited.append(waited or self.lines[-1] > 0)
         self.kinds.append(type(event).__name__)
         for effect in found:
             react = REACTIONS.get(type(effect))
@@ -182,7 +185,7 @@ class Machine:
     # Workers
 
     def predict(self, effect: effects.Predict) -> None:
-        found = events.Predicted(model=effect.model, ways=self.needs[effect.model])
+        found = events.Predicted(model=effect.model, number=effect.number, ways=self.needs[effect.model])
         self.after(0.003, lambda: self.tell(found))
 
     def start(self, effect: effects.StartWorker) -> None:

@@ -60,6 +60,7 @@ class Standing:
 class Census:
     """All workers, one by one and added up."""
 
+    at: float = 0.0
     standings: dict[str, Standing] = field(default_factory=dict)
     """By worker."""
     going: dict[str, int] = field(default_factory=dict)
@@ -83,16 +84,19 @@ def look_anew(world: World) -> None:
 def census(world: World) -> Census:
     """What is known of all workers now."""
     known = world.census
-    if isinstance(known, Census):
-        again = world.stirred | {holder.partition("/")[0] for holder in world.ledger.changed}
-        again |= {id_ for id_, standing in known.standings.items() if standing.moment <= world.now}
-    else:
+    if not isinstance(known, Census):
         known = world.census = Census()
-        again = set(world.workers)
-    for id_ in again:
-        note(world, known, id_)
+        again = list(world.workers)
+    else:
+        changed = world.stirred | {holder.partition("/")[0] for holder in world.ledger.changed}
+        if world.now > known.at:
+            changed |= {id_ for id_, standing in known.standings.items() if standing.moment <= world.now}
+        again = sorted(changed)
+    known.at = world.now
     world.stirred.clear()
     world.ledger.changed.clear()
+    for id_ in again:
+        note(world, known, id_)
     return known
 
 

@@ -6,7 +6,7 @@ may leave had left. That is seen from a few sums (`Outlook`), without a look at 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from . import plans, samples
@@ -70,15 +70,14 @@ class Line:
         on_gpu = prediction.ways.get(GPU) if gpus else None
         in_ram = prediction.ways.get(RAM) if has_ram else None
         outlook = self._look()
-        most = self._most(outlook, seeker, overdue=overdue)
         first: dict[str, int] = {}
         if in_ram is not None:
             first[RAM] = in_ram.peak.ram_bytes
-            if first[RAM] <= most(RAM):
+            if first[RAM] <= self._most(outlook, seeker, [RAM], overdue=overdue):
                 return False
         if on_gpu is not None:
             needed = on_gpu.peak.gpu_bytes[0]
-            if needed <= max(map(most, gpus)):
+            if needed <= self._most(outlook, seeker, gpus, overdue=overdue):
                 return False
             first = {max(gpus, key=outlook.room.__getitem__): needed, RAM: on_gpu.peak.ram_bytes}
         if not first or any(n > outlook.lasting.get(name, n) for name, n in first.items()):
@@ -89,15 +88,14 @@ class Line:
                 self.set_aside(first)
         return True
 
-    def _most(self, outlook: Outlook, seeker: Seeker, *, overdue: bool) -> Callable[[str], int]:
-        """What there is of a device at most for one who waits: of what is not free, and not its own, nothing if it
-        has a plan, as nobody else will be asked to leave for it."""
+    def _most(self, outlook: Outlook, seeker: Seeker, names: Sequence[str], *, overdue: bool) -> int:
+        """What one of these devices has at most for one who waits. For who has a plan nobody else is asked to leave."""
         plan = self.world.plans.get(seeker.key)
         devices, room = self.world.ledger.devices, outlook.room
         if plan is not None:
-            return lambda name: min(devices[name].free_bytes, room[name] + plan.booking.get(name, 0))
+            return max([min(devices[name].free_bytes, room[name] + plan.booking.get(name, 0)) for name in names])
         more = most_freed(self.world, finish=overdue and not outlook.is_drained)
-        return lambda name: room[name] + more.get(name, 0)
+        return max([room[name] + more.get(name, 0) for name in names])
 
     def _devices(self, model: Model) -> tuple[list[str], bool]:
         """The GPUs that it may use, in order, and whether it may be in RAM. What was not seen of late is asked."""
