@@ -90,7 +90,7 @@ def test_what_a_stranger_took_meanwhile_is_no_lesson_and_takes_nobody_along(mach
 def test_a_failure_of_another_kind_is_not_repeated_and_takes_nobody_along(machine: Machine) -> None:
     says = "CUDA error: an illegal memory access was encountered"
     client = machine.start(
-        idle={"device": ["gpu0"], "size_mib": 4000}, greedy=greedy(machine, size_mib=2000, fails=says)
+        idle={"device": ["gpu0"], "size_mib": 4000}, greedy=greedy(machine, size_mib=2000, memory="2100MiB", fails=says)
     )
     client.socket.settimeout(SLOW_S)
     client.call("Load", model="idle")
