@@ -248,8 +248,8 @@ class Books:
                 entry.parks, entry.parked_at = False, None
                 entry.unseen.clear()
             case effects.StopWorker(worker=name) | effects.UnloadObject(worker=name):
-                if (entry := self.entries.get(name)) is not None:
-                    entry.parked_at = None  # all of it comes back when it has ended
+                if (ended := self.entries.get(name)) is not None:
+                    ended.parked_at = None  # all of it comes back when it has ended
             case effects.Predict(model=model, dry_run=True):
                 self.dry_runs[model] = True
             case effects.Answer(request=number, outcome=answers.Reserved(reservation=name)):

@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import Any
 from unittest import mock
 
+import msgspec
+
 from lazyd.core import (
     alarms,
     configuring,
     core,
     eviction,
+    growth,
     leases,
     ledger,
     lives,
@@ -18,6 +21,7 @@ from lazyd.core import (
     refusals,
     reports,
     requests,
+    reservations,
     room,
     rules,
     strangers,
@@ -195,6 +199,15 @@ def rebooked_beside(self: ledger.Ledger, holder: str, booking: Any, now: float) 
     self._add({name: n for name, n in before.items() if name not in booking}, 1)
 
 
+def claims_are_new(w: world.World, event: Any) -> None:
+    RESERVE(w, msgspec.structs.replace(event, resume=None))
+
+
+def half_is_learned(worker: records.Worker, by_device: Any) -> Any:
+    return AS_NEED(worker, {name: n // 2 for name, n in by_device.items()})
+
+
 ACCOUNT, REBOOK = strangers.account, ledger.Ledger.rebook
+AS_NEED, RESERVE = growth.as_need, reservations.reserve
 BUDGET_ALONE = property(lambda device: device.budget_bytes)
 NO_MARGIN = property(lambda device: min(device.budget_bytes, device.total_bytes - device.foreign_bytes))

@@ -31,6 +31,7 @@ from lazyd.core import (
     refusals,
     reports,
     requests,
+    reservations,
     room,
     rules,
     strangers,
@@ -117,7 +118,7 @@ MUTATIONS: tuple[Mutation, ...] = (
         "calm",
         put(ledger.Ledger, "rebook", broken.rebooked_beside),
     ),
-    Mutation("growth is not booked", ("measured_is_booked",), "family", put(growth, "measured", nothing)),
+    Mutation("growth is not booked", ("measured_is_booked",), "shortage", put(growth, "measured", nothing)),
     Mutation(
         "strangers are hoped to be few",
         ("used_is_accounted", "admission_fits"),
@@ -255,6 +256,28 @@ MUTATIONS: tuple[Mutation, ...] = (
     ),
     Mutation(
         "unpresented leases last for ever", ("nothing_lingers",), "residents", put_entry(core.ALARMS, "lease", nothing)
+    ),
+    # Memory that programs reserve, and that is foretold.
+    Mutation(
+        "one user may reserve all", ("nobody_reserves_all",), "reservations", put(reservations, "too_much", nothing)
+    ),
+    Mutation(
+        "reservations do not outlive the manager for long",
+        ("reserved_is_held",),
+        "reservations",
+        put(reservations, "UNPRESENTED_LEASE_S", 1.0),
+    ),
+    Mutation(
+        "a claim is taken for a new wish",
+        ("claimed_is_the_same",),
+        "reservations",
+        put_entry(EVENTS, events.Reserve, broken.claims_are_new),
+    ),
+    Mutation(
+        "half of what a worker needed is learned",
+        ("memory_does_not_run_out",),
+        "honest",
+        put(growth, "as_need", broken.half_is_learned),
     ),
     # Leaving.
     Mutation(

@@ -147,8 +147,8 @@ def residents_stand(world: World) -> None:
     for spec in told.config.models.values():
         if spec.tier is not Tier.RESIDENT or spec.key in told.dismissed or told.serves(spec.key):
             continue
-        predicted = told.predicted[spec.key]
-        need = predicted.ways[RAM].peak.ram_bytes + sum(predicted.files.values())
+        predicted = told.predicted.get(spec.key)
+        need = predicted.ways[RAM].peak.ram_bytes + sum(predicted.files.values()) if predicted is not None else 0
         booked, most = told.books.booked(RAM), told.books.most(RAM)
         if need + booked <= most * told.config.settings.max_pinned:
             raise Violation("residents_stand", f"{spec.key} is cold, {need} would fit beside {booked} in {most}")

@@ -107,7 +107,7 @@ FAULTY = {"crash": 3.0, "strangers": 2.0, "measure": 1.0, **LOOKING_AWAY}
 LOADS_GO_WRONG = {"load_fails": 0.12, "load_sticks": 0.05, "load_kills": 0.06, "load_crawls": 0.1}
 
 CALM = {"mischief_every_s": 0.8, "mischief": {"strangers": 3.0, "measure": 1.0}}
-MEMORY = {"breathes": True, "divided": 0.3, "files": 0.3, "parks": 0.3, "alone": 0.1, "one_gpu": 0.3}
+MEMORY = {"breathes": True, "divided": 0.4, "files": 0.3, "parks": 0.3, "alone": 0.1, "one_gpu": 0.3}
 
 PROFILES: tuple[Profile, ...] = (
     Profile("calm", weight=2),
@@ -188,7 +188,7 @@ PROFILES: tuple[Profile, ...] = (
         mischief={"configure": 3.0, "budget": 2.0, "restart": 0.5, **LOOKING_AWAY},
     ),
     # About memory.
-    Profile("honest", weight=2, polite=True, driver_s=1.5, programs=1, **MEMORY, **CALM),  # type: ignore[arg-type]
+    Profile("honest", weight=2, polite=True, driver_s=1.5, programs=1, large=1.3, **MEMORY, **CALM),  # type: ignore[arg-type]
     Profile("strangers", driver_s=1.5, wrong=1.1, **MEMORY, **CALM),  # type: ignore[arg-type]
     Profile(
         "releases",
@@ -203,8 +203,9 @@ PROFILES: tuple[Profile, ...] = (
     ),
     Profile(
         "shortage",
-        wrong=1.4,
-        leaks=0.1,
+        wrong=1.6,
+        leaks=0.2,
+        large=1.2,
         driver_s=0.5,
         mischief_every_s=1.5,
         mischief={"strangers": 2.0, "measure": 2.0, "pressure": 1.0},
@@ -224,12 +225,14 @@ PROFILES: tuple[Profile, ...] = (
         "reservations",
         programs=4,
         programs_lie=0.1,
+        stops=0.2,
         mischief_every_s=4.0,
         mischief={"restart": 2.0, "host_upgraded": 0.5, "strangers": 1.0, "budget": 0.5},
     ),
     Profile(
         "parking",
         parks=0.9,
+        stops=0.2,
         breathes=True,
         residents=1,
         driver_s=0.5,
@@ -260,6 +263,7 @@ PROFILES: tuple[Profile, ...] = (
         lists_ended=0.1,
         programs=2,
         programs_lie=0.05,
+        stops=0.2,
         mischief_every_s=2.0,
         mischief={"hang": 0.5, "lose": 0.5, "restart": 1.0, "host_lost": 0.3, "pressure": 0.5, "budget": 0.5, **FAULTY},
         **MEMORY,  # type: ignore[arg-type]
