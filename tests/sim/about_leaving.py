@@ -122,8 +122,8 @@ def crowded_devices_shrink(world: World, _: events.Event) -> str | None:
     """Where a device has been too full for a while, with nothing on its way out, nothing idle is left."""
     told, now = world.manager.told, world.clock.now
     for device in told.books.seen:
-        leaves = any(_leaves(world, name, device) for name in world.workers)
-        if not told.books.is_over(device) or not told.has_host or leaves:
+        is_over = told.has_host and told.books.is_over(device)
+        if not is_over or any(_leaves(world, name, device) for name in world.workers):
             told.over_since.pop(device, None)
         elif now > told.over_since.setdefault(device, now) + A_WHILE_S:
             for name, worker in told.workers.items():

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from lazyd.core import answers, effects, events
-from lazyd.core.ledger import FRESH_S
+from lazyd.core.ledger import FRESH_S, SLOW_S
 from lazyd.core.seekers import DRY_RUN_BYTES
 
 from .memory import CUDA, RAM
@@ -69,6 +69,8 @@ class Books:
         """Reservations that were found, and nobody has claimed again: since when."""
         self.dry_runs: dict[str, bool] = {}
         self.seen: dict[str, events.DeviceSeen] = {}
+        self.seen_at: dict[str, float] = {}
+        """When these samples came."""
         self.lowers: dict[str, tuple[int, int]] = {}
         """What the last two samples showed strangers to use at least."""
         self.given_back: dict[str, float] = {}
@@ -95,7 +97,7 @@ class Books:
         ours = 0
         for name, entry in self.entries.items():
             if device in entry.booking:
-                ours += min(entry.booking[device], seen.held_bytes.get(name, entry.booking[device]))
+                ours += min(entry.booking[device], seen.held_bytes.get(name) or entry.booking[device])
         for name, held in self.reserved.items():
             if held.device == device:
                 ours += min(held.bytes, seen.held_bytes.get(name, 0))
@@ -110,9 +112,10 @@ class Books:
         return self.most(device) - self.booked(device)
 
     def is_fresh(self, device: str) -> bool:
-        """Its last sample may be built on."""
-        seen, now = self.seen[device], self._world.clock.now
-        return now - seen.begun <= FRESH_S and seen.begun >= self.given_back.get(device, 0.0)
+        """Its last sample may be built on: it came of late, did not take long, and shows what was given back."""
+        begun, came = self.seen[device].begun, self.seen_at[device]
+        is_news = begun >= self.given_back.get(device, 0.0)
+        return is_news and came - begun <= SLOW_S and self._now - came <= FRESH_S
 
     def is_over(self, device: str) -> bool:
         """More is booked than may be, as two samples running have shown."""
@@ -135,7 +138,7 @@ class Books:
             hear(event)
 
     def _hear_deviceseen(self, event: events.DeviceSeen) -> None:
-        self.seen[event.name] = event
+        self.seen[event.name], self.seen_at[event.name] = event, self._now
         may_drop = sum(self.mapped().values()) if event.name == RAM else 0
         lower = max(0, event.used_bytes - (self.booked_by_core(event.name) - may_drop))
         self.lowers[event.name] = (self.lowers.get(event.name, (0, 0))[1], lower)
@@ -145,7 +148,7 @@ class Books:
         for name, entry in self.entries.items():
             if event.name not in entry.booking or event.begun < entry.started:
                 continue
-            if name in event.held_bytes:
+            if event.held_bytes.get(name):  # else it is not shown: a context alone has some
                 self._measured(entry, event.name, event.held_bytes[name], event.begun)
             elif entry.parked_at is not None and event.begun >= entry.parked_at:
                 entry.booking[event.name] = 0  # what is left there counts as a stranger's
