@@ -68,6 +68,17 @@ def used_is_accounted(world: World, event: events.Event) -> str | None:
     return None
 
 
+def _hides_on(world: World, worker: str, device: str) -> bool:
+    """A worker is on a GPU whose driver does not show it: what it holds may count as a stranger's, or as what has
+    yet to come back."""
+    core = world.manager.core.world
+    return (
+        core.ledger.devices[device].kind == CUDA
+        and worker in world.drivers.hides
+        and device in core.ledger.held(worker)
+    )
+
+
 def nothing_is_left(world: World) -> str | None:
     """At rest: what is booked is held by living workers, and is what they hold; nothing is quarantined."""
     core = world.manager.core.world
@@ -77,7 +88,7 @@ def nothing_is_left(world: World) -> str | None:
     if mapped != world.manager.told.books.mapped():
         return f"{mapped} are booked as mapped, and {world.manager.told.books.mapped()} are"
     for device in core.ledger.devices.values():
-        if device.quarantine:
+        if device.quarantine and not any(_hides_on(world, worker, device.name) for worker in core.workers):
             return f"{device.name} has {device.quarantine} in quarantine"
     if core.reservations:
         return f"{list(core.reservations)} are reserved, and nobody is there"
@@ -89,7 +100,6 @@ def nothing_is_left(world: World) -> str | None:
             holds = real.consumption.held(name)
             peak = max(worker.load_peak.get(name, 0), worker.service_peak.get(name, 0))
             most = max(worker.promised.get(name, 0), holds, peak)
-            is_hidden = core.ledger.devices[name].kind == CUDA and worker.id in world.drivers.hides
-            if n > most or (n < holds and not is_hidden):  # what is hidden may count as a stranger's
+            if n > most or (n < holds and not _hides_on(world, worker.id, name)):
                 return f"{worker} is booked with {n} of {name} and holds {holds}"
     return None
