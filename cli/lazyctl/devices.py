@@ -152,11 +152,16 @@ def _parts(figure: _Figure, device: Device, models: Holders, reserved: Holders, 
         return _by_holder(models, count, glyph, figure.style, "other" if device["kind"] == "host" else "leaving")
     if figure is RESERVED:
         return _by_holder(reserved, count, glyph, figure.style, "")
-    parts = [Part(count, glyph, figure.style)]
-    if figure is FOREIGN:
-        stuck = min(int(device["quarantinedBytes"]), count)
-        parts = [Part(count - stuck, glyph, figure.style), Part(stuck, _stuck(look), "red")]
-    return [part for part in parts if part.amount]
+    if figure is not FOREIGN:
+        return [Part(count, glyph, figure.style)] if count else []
+    stuck = min(int(device["quarantinedBytes"]), count)
+    strangers = [(_stranger(one), int(one["bytes"])) for one in device.get("strangers") or []]
+    parts = _by_holder(strangers, count - stuck, glyph, figure.style, "")
+    return [*parts, Part(stuck, _stuck(look), "red")] if stuck else parts
+
+
+def _stranger(process: dict[str, Any]) -> str:
+    return f"{process['name']} (pid {process['pid']})" if process.get("name") else f"pid {process['pid']}"
 
 
 def _by_holder(holders: Holders, count: int, glyph: str, style: str, rest: str) -> list[Part]:

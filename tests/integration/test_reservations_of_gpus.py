@@ -219,6 +219,25 @@ def test_a_gpu_that_falls_off_the_bus_is_shown_as_lost(daemon: Daemon, driver: S
     assert "gpu1 is lost" in err
 
 
+def test_status_names_the_processes_of_others(daemon: Daemon, idle: StandIn, start: Start) -> None:
+    start("reserve", "gpu1", "1GiB", "--", "cat")  # so it is looked at every second
+    daemon.until(lambda: devices(daemon)["gpu1"]["bookedBytes"] == GIB)
+    program = "import time; from tests.fakes.nvml import GIB, StandIn; " + (
+        "held = StandIn.of_environment().allocate(1, 9 * GIB); time.sleep(600)"
+    )
+    variables = {**os.environ, **idle.environment(), "PYTHONPATH": str(ROOT)}
+    with subprocess.Popen([sys.executable, "-c", program], env=variables) as comfyui:
+        try:
+            (seen,) = daemon.until(lambda: devices(daemon)["gpu1"].get("strangers"))
+            assert (seen["pid"], seen["bytes"]) == (comfyui.pid, 9 * GIB)
+            assert seen["name"].startswith("python")
+            shown = start("status").communicate(timeout=LIMIT_S)[0]
+            assert f"{seen['name']} (pid {comfyui.pid}) 9.0 GiB" in shown
+        finally:
+            comfyui.kill()
+    daemon.until(lambda: "strangers" not in devices(daemon)["gpu1"])
+
+
 def test_status_draws_every_gpu(daemon: Daemon, driver: StandIn, start: Start) -> None:
     command = start("reserve", "gpu0", "8GiB", "--", sys.executable, "-c", PROGRAM)
     use(command, 8)

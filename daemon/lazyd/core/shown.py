@@ -19,6 +19,14 @@ class Quarantined(Shown, frozen=True, kw_only=True):
     bytes: int
 
 
+class Stranger(Shown, frozen=True, kw_only=True):
+    """A process of others on a GPU."""
+
+    pid: int
+    bytes: int
+    name: str | None = None
+
+
 class Device(Shown, frozen=True):
     name: str
     kind: str
@@ -34,6 +42,8 @@ class Device(Shown, frozen=True):
     state: str
     """``ok``, ``lost`` (the driver has lost it) or ``silent`` (the driver does not answer)."""
     quarantined: Sequence[Quarantined] | None = None
+    strangers: Sequence[Stranger] | None = None
+    """The largest, as far as the driver shows them."""
     uuid: str | None = None
     label: str | None = None
     temperature_c: int | None = None

@@ -105,6 +105,15 @@ def _tree(pid: int) -> list[int]:
         return []
 
 
+def name_of(pid: int) -> str | None:
+    """What the kernel calls a process; it never waits, as the command line might."""
+    try:
+        with open(f"/proc/{pid}/comm", encoding="utf-8", errors="replace") as file:
+            return file.read().strip() or None
+    except OSError:
+        return None
+
+
 def private_bytes(pids: Iterable[int]) -> int:
     """Anonymous and shared memory of processes. Where the kernel does not let their proportional share be read,
     what forked processes have in common counts in each of them."""

@@ -11,6 +11,7 @@ import contextlib
 import functools
 import threading
 import time
+from collections.abc import Mapping
 
 import msgspec
 
@@ -103,6 +104,11 @@ class Measuring:
     async def until_seen(self) -> None:
         """Returns when `seen` is done."""
         await asyncio.shield(self.seen)
+
+    @property
+    def strangers(self) -> Mapping[str, Mapping[int, int]]:
+        """By device: bytes of each process that is nobody's, as far as the driver shows them."""
+        return {name: sampler.strangers for name, sampler in self._samplers.items()}
 
     @property
     def silent(self) -> list[str]:

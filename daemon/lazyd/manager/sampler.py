@@ -99,7 +99,8 @@ class Sampler:
         self._around = around
         self._is_lost = False
         self._has_answered = False
-        self._strangers: frozenset[int] = frozenset()
+        self.strangers: Mapping[int, int] = {}
+        """Bytes by process id, of those that are nobody's, as the device showed them last."""
         self._repeated: Repeated[Look | DeviceGone] = Repeated(
             name,
             self._question,
@@ -146,9 +147,9 @@ class Sampler:
 
     def _tell(self, answer: Look) -> None:
         holdings = by_holder(answer.sample.processes, {**self._around.workers.processes(), **answer.trees})
-        if holdings.strangers - self._strangers:
+        if holdings.strangers - self.strangers.keys():
             self._around.on_stranger()
-        self._strangers = holdings.strangers
+        self.strangers = {pid: answer.sample.processes[pid] for pid in holdings.strangers}
         self._around.tell(seen(answer.sample, holdings))
 
 

@@ -116,6 +116,11 @@ def status(*models: dict[str, Any], **fields: Any) -> dict[str, Any]:
     }
 
 
+def stranger(**fields: Any) -> dict[str, Any]:
+    """A process of somebody else's."""
+    return {"pid": 4711, "bytes": 2 * GIB, "name": "comfyui", **fields}
+
+
 def reservation(**fields: Any) -> dict[str, Any]:
     return {"id": "r1", "device": "gpu0", "bytes": 8 * GIB, "pid": 99, "command": "train.py", **fields}
 
@@ -153,7 +158,7 @@ def describe() -> dict[str, Any]:
                 "peakBytes": {"gpu": 700 * MIB, "ram": 310 * MIB},
                 "serviceBytes": {"gpu": 640 * MIB, "ram": 310 * MIB},
             },
-            "ram": {"source": "file size", "peakBytes": {"ram": 450 * MIB}},
+            "ram": {"source": "file size", "peakBytes": {"ram": 450 * MIB}, "factor": 1.25},
         },
     }
 

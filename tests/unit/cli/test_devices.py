@@ -11,7 +11,7 @@ from lazyctl.bars import apportion
 from lazyctl.devices import device_lines, program, reservation_lines, wish_lines
 from lazyctl.terminal import Look, cells
 
-from .samples import GIB, MIB, device, gpu, hot, reservation, wish, worker
+from .samples import GIB, MIB, device, gpu, hot, reservation, stranger, wish, worker
 
 GLYPHS = "█▌▓▒▚░·"
 
@@ -120,6 +120,15 @@ def test_memory_that_never_came_back_is_named() -> None:
     lines = device_lines([gpu(quarantinedBytes=GIB, quarantined=[{"model": "tts", "pid": 4711, "bytes": GIB}])], Look())
     assert lines[-1] == "  ▚ 1.0 GiB of tts (pid 4711) never came back"
     assert (bar(lines).count("▚"), bar(lines).count("▒")) == (4, 7)
+
+
+def test_processes_of_others_are_named_as_far_as_they_are_known() -> None:
+    used = gpu(bookedBytes=8 * GIB, foreignBytes=8 * GIB, freeBytes=11 * GIB // 2)
+    lines = device_lines([{**used, "strangers": [stranger(bytes=6 * GIB)]}], Look(width=120))
+    assert bar(lines).count("▒") == pytest.approx(110 * 8 / 22, abs=1)
+    assert "comfyui (pid 4711) 6.0 GiB" in lines[3]
+    unnamed = stranger(name=None, bytes=6 * GIB)
+    assert "pid 4711 6.0 GiB" in device_lines([{**used, "strangers": [unnamed]}], Look(width=120))[3]
 
 
 def test_of_many_that_left_memory_a_few_are_named() -> None:

@@ -19,6 +19,7 @@ REPLIES: dict[str, Any] = {
         devices=[
             samples.device(),
             samples.gpu(quarantined=[{"model": "tts", "pid": 4711, "bytes": 5}, {"model": "ocr", "bytes": 6}]),
+            samples.gpu("gpu1", strangers=[samples.stranger(), {"pid": 5, "bytes": 6}]),
         ],
         reservations=[samples.reservation()],
         wishes=[samples.wish()],
