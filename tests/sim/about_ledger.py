@@ -27,7 +27,7 @@ def balance(world: World) -> str | None:
     ledger = core.ledger
     instances = {instance.holder for instance in core.instances()}
     for holder in ledger.bookings:
-        is_dry_run = holder.startswith("dry run of ")
+        is_dry_run = holder.startswith("dry run ")
         if not (holder in core.workers or holder in core.reservations or holder in instances or is_dry_run):
             return f"{holder} holds {ledger.bookings[holder]}, and is nobody"
     for device in ledger.devices.values():

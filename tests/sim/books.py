@@ -67,7 +67,8 @@ class Books:
         self.reserved: dict[str, Held] = {}
         self.adopted: dict[str, float] = {}
         """Reservations that were found, and nobody has claimed again: since when."""
-        self.dry_runs: dict[str, bool] = {}
+        self.dry_runs: set[int] = set()
+        """By the number of the question."""
         self.seen: dict[str, events.DeviceSeen] = {}
         self.seen_at: dict[str, float] = {}
         """When these samples came."""
@@ -227,7 +228,8 @@ class Books:
             self.given_back[held.device] = self._now
 
     def _hear_predicted(self, event: events.Predicted | events.Unpredictable) -> None:
-        if self.dry_runs.pop(event.model, None):
+        if event.number in self.dry_runs:
+            self.dry_runs.discard(event.number)
             self.given_back[RAM] = self._now
 
     _hear_unpredictable = _hear_predicted
@@ -253,8 +255,8 @@ class Books:
             case effects.StopWorker(worker=name) | effects.UnloadObject(worker=name):
                 if (ended := self.entries.get(name)) is not None:
                     ended.parked_at = None  # all of it comes back when it has ended
-            case effects.Predict(model=model, dry_run=True):
-                self.dry_runs[model] = True
+            case effects.Predict(number=number, dry_run=True):
+                self.dry_runs.add(number)
             case effects.Answer(request=number, outcome=answers.Reserved(reservation=name)):
                 fields = self._world.control.by_number[number].fields
                 self.adopted.pop(name, None)

@@ -37,11 +37,12 @@ class Predicting:
         key = manager.told.spec_key(effect.model)
         spec = manager.told.config.models.get(key)
         if spec is None:
-            manager.tell(events.Unpredictable(model=effect.model, reason="it is not configured any more"))
+            reason = "it is not configured any more"
+            manager.tell(events.Unpredictable(model=effect.model, number=effect.number, reason=reason))
             return
         character = self.world.character(key)
         if character.unreadable and self.world.faults:
-            manager.tell(events.Unpredictable(model=effect.model, reason="no such file"))
+            manager.tell(events.Unpredictable(model=effect.model, number=effect.number, reason="no such file"))
             return
         error, source = character.error, "dry run" if effect.dry_run else "file size"
         if not effect.dry_run:
@@ -52,6 +53,7 @@ class Predicting:
         manager.tell(
             events.Predicted(
                 model=effect.model,
+                number=effect.number,
                 ways=ways,
                 layers=character.appetite.foretold_layers(error),
                 files=character.appetite.files,

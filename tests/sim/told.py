@@ -97,6 +97,8 @@ class Told:
         """Models whose last load ran out of memory; the next time it is a failure."""
         self.ran_out_again: dict[str, bool] = {}
         """Models whose second load in a row has run out of memory by the event at hand."""
+        self.asked: dict[str, int] = {}
+        """The number of the last question about a model's needs."""
         self.predicted: dict[str, events.Predicted] = {}
         self.pressed = False
         """The event at hand says that programs stall for memory."""
@@ -243,10 +245,12 @@ class Told:
                 self.has_failed[model] = True
 
     def _hear_predicted(self, event: events.Predicted) -> None:
-        self.predicted[event.model] = event
+        if event.number == self.asked.get(event.model):
+            self.predicted[event.model] = event
 
     def _hear_unpredictable(self, event: events.Unpredictable) -> None:
-        self._failed(event.model)
+        if event.number == self.asked.get(event.model):
+            self._failed(event.model)
 
     def _hear_unload(self, event: events.Unload) -> None:
         self.unloads[event.request] = event
@@ -284,6 +288,8 @@ class Told:
     def ordered(self, effect: effects.Effect) -> None:
         self.books.ordered(effect)
         match effect:
+            case effects.Predict(model=model, number=number):
+                self.asked[model] = number
             case effects.StartWorker(worker=name, model=key, devices=devices):
                 self.workers[name] = ToldWorker(key, self.config.models.get(key), devices)
             case effects.StopWorker(worker=name):

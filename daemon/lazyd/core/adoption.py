@@ -53,6 +53,7 @@ def adopt(world: World, report: WorkerReport) -> None:
         pid=report.pid,
         endpoint=report.endpoint,
         way=str(report.memo.get("way", "")),
+        digest=str(report.memo.get("digest", "")),
         gpus=tuple(report.memo.get("gpus") or ()),
         service=report.memo.get("service"),
         promised=dict(report.memo.get("booking") or {}),

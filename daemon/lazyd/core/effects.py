@@ -36,9 +36,10 @@ class Progress(Effect, frozen=True):
 
 
 class Predict(Effect, frozen=True):
-    """Find out what a load will need. Answered by `Predicted` or `Unpredictable`."""
+    """Find out what a load will need. Answered by `Predicted` or `Unpredictable` with the same `number`."""
 
     model: str
+    number: int
     dry_run: bool = False
     """RAM for a dry run of the runtime is booked; otherwise it must do without."""
 
@@ -108,6 +109,8 @@ class Learn(Effect, frozen=True):
     model: str
     """The key of the spec."""
     identity: str
+    digest: str
+    """Of the files that it was loaded from, see `Predicted`."""
     way: str
     peak: Need
     service: Need | None = None

@@ -174,6 +174,10 @@ class Predicted(Event, frozen=True):
     """How it can be divided, if it can."""
     files: dict[str, int] = {}
     """Files that it maps while any of it is in RAM: size by ``device:inode``."""
+    number: int = 0
+    """Of the question. An answer to another one than the last is late, and does not count."""
+    digest: str = ""
+    """Of its files' names, sizes and times: what the load teaches is told of these, see `Learn`."""
 
 
 class Unpredictable(Event, frozen=True):
@@ -181,6 +185,7 @@ class Unpredictable(Event, frozen=True):
 
     model: str
     reason: str
+    number: int = 0
 
 
 # What the host and the workers report.

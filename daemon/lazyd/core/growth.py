@@ -77,15 +77,14 @@ def learn(world: World, worker: Worker, *, ran_out: bool = False) -> None:
     else:
         needs = RETRY if ran_out else 1.0
         peak = {name: max(int(needs * n), promised[name]) for name, n in seen.items()}
-    world.emit(
-        Learn(
-            model=worker.spec.key,
-            identity=worker.identity,
-            way=worker.way,
-            peak=as_need(worker, peak),
-            service=as_need(worker, {**promised, **service}) if was_used else None,
-        )
-    )
+    tell(world, worker, as_need(worker, peak), as_need(worker, {**promised, **service}) if was_used else None)
+
+
+def tell(world: World, worker: Worker, peak: Need, service: Need | None = None) -> None:
+    """What a worker has needed is known."""
+    key, way = worker.spec.key, worker.way
+    learned = Learn(model=key, identity=worker.identity, digest=worker.digest, way=way, peak=peak, service=service)
+    world.emit(learned)
 
 
 def as_need(worker: Worker, by_device: Mapping[str, int]) -> Need:

@@ -18,7 +18,7 @@ from .effects import Drain, LoadObject, Resume, StartWorker, StopWorker, UnloadO
 from .failure import pause_s
 from .ledger import RAM, Booking
 from .lifecycle import State
-from .placement import Placement
+from .placement import Placement, prediction_of
 from .records import Instance, Leaving, Left, Model, Plan, Reason, Worker
 from .wording import amounts
 from .world import World
@@ -78,6 +78,7 @@ def start_worker(world: World, model: Model, placement: Placement) -> Worker:
         identity=model.identity,
         started=world.now,
         way=placement.way,
+        digest=prediction_of(model).digest,
         gpus=tuple(name for name in placement.worker if name != RAM),
         service=placement.service,
         promised=dict(placement.worker),
@@ -91,6 +92,7 @@ def start_worker(world: World, model: Model, placement: Placement) -> Worker:
         "service": placement.service,
         "files": placement.files,
         "way": worker.way,
+        "digest": worker.digest,
         "gpus": worker.gpus,
         "loads": {model.key: model.loads},
     }

@@ -6,10 +6,14 @@ layers on one GPU and 12 on the next, ``gpu 20/33`` the last 20 of 33 on a GPU a
 
 from __future__ import annotations
 
+import re
+
 import msgspec
 
 RAM = "ram"
 GPU = "gpu"
+MOST_BYTES = 1 << 50
+"""No device has a petabyte: who tells of more is not believed."""
 
 
 class Need(msgspec.Struct, frozen=True):
@@ -30,6 +34,9 @@ class Forecast(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """From then on, once that has been learned; it is never more than `peak`."""
     source: str = "file size"
     """``learned``, ``declared``, ``dry run``, ``file size`` or ``default``."""
+    factor: float | None = None
+    """How much more loads of this runtime have taken than was estimated from their files, where that was made
+    use of here."""
 
 
 class Layers(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,3 +64,14 @@ def divided_over(parts: tuple[int, ...]) -> str:
 def offloaded(count: str, of: int) -> str:
     """The name of a way: the last `count` layers of all `of` on GPUs (``20``, or ``20+12`` on two)."""
     return f"{GPU} {count}/{of}"
+
+
+_DIVIDED = re.compile(r"gpu (\d+(?:\+\d+)*)(?:/\d+)?", re.ASCII)
+
+
+def gpus_of(way: str) -> int | None:
+    """How many GPUs a way takes; None if nothing is loaded in a way of this name."""
+    if way in (RAM, GPU):
+        return int(way == GPU)
+    divided = _DIVIDED.fullmatch(way)
+    return divided[1].count("+") + 1 if divided else None

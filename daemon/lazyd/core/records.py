@@ -104,6 +104,8 @@ class Worker:
     """Since when its process is gone, while a driver has yet to show that its bytes are free."""
     way: str = ""
     """How it was loaded, see `needs`."""
+    digest: str = ""
+    """Of the files that it was loaded from, see `Predicted`."""
     gpus: tuple[str, ...] = ()
     """In the order in which its runtime sees them."""
     service: dict[str, int] | None = None
@@ -201,12 +203,14 @@ class Prediction:
     ways: dict[str, Forecast]
     layers: Layers | None = None
     files: dict[str, int] = field(default_factory=dict)
+    digest: str = ""
 
 
-class Asked(enum.Enum):
+@dataclass(frozen=True, slots=True)
+class Asked:
     """The prediction has been asked for."""
 
-    ASKED = "asked"
+    number: int
 
 
 @dataclass(slots=True, eq=False)

@@ -23,7 +23,7 @@ from .events import (
 )
 from .ledger import CUDA, SLOTS, Device
 from .lifecycle import LOADS, SERVES, State
-from .records import Asked, Instance, LeaseStage, Leaving, Prediction, Worker
+from .records import Asked, Instance, LeaseStage, Leaving, Model, Prediction, Worker
 from .world import World
 
 ASK_AGAIN_S = 0.25
@@ -79,24 +79,29 @@ def device_lost(world: World, event: DeviceLost) -> None:
 
 def predicted(world: World, event: Predicted) -> None:
     """What the load needs is known: the model can be booked."""
-    world.ledger.release(dry_run_of(event.model), world.now)
-    model = world.models.get(event.model)
-    if model is not None and model.prediction is Asked.ASKED:
-        model.prediction = Prediction(ways=event.ways, layers=event.layers, files=event.files)
+    model = foreseen(world, event)
+    if model is not None:
+        model.prediction = Prediction(ways=event.ways, layers=event.layers, files=event.files, digest=event.digest)
         world.touch(model)
 
 
-def dry_run_of(model: str) -> str:
-    """The holder of the RAM for a runtime's dry run, on the ledger."""
-    return f"dry run of {model}"
+def foreseen(world: World, event: Predicted | Unpredictable) -> Model | None:
+    """The model that was asked about; None if it is not wanted any more, or as it is now is another question."""
+    world.ledger.release(dry_run_of(event.model, event.number), world.now)
+    model = world.models.get(event.model)
+    return model if model is not None and model.prediction == Asked(event.number) else None
+
+
+def dry_run_of(model: str, number: int) -> str:
+    """The holder of the RAM for a runtime's dry run, on the ledger: of this question about a model."""
+    return f"dry run {number} of {model}"
 
 
 def unpredictable(world: World, event: Unpredictable) -> None:
     """The model cannot be loaded at all: a failed load without a worker. One that is parked can only come
     back where it was."""
-    world.ledger.release(dry_run_of(event.model), world.now)
-    model = world.models.get(event.model)
-    if model is None or model.prediction is not Asked.ASKED:
+    model = foreseen(world, event)
+    if model is None:
         return
     if parking.is_parked(model):
         model.prediction = Prediction(ways={})

@@ -31,17 +31,21 @@ def is_known(world: World, seeker: Seeker) -> bool:
 
 def is_predicted(world: World, model: Model) -> bool:
     """Whether it is known what a load would need. If not, that is asked."""
-    holder = dry_run_of(model.key)
     if model.prediction is None and shortage.is_looked_into(world, model):
         return False
-    if model.prediction is None and holder in world.ledger.bookings:
-        return False  # what is asked of the model as it was is answered first, and does not count
     if model.prediction is None and (RAM not in world.ledger.devices or samples.are_fresh(world, [RAM])):
-        dry_run = world.ledger.fits({RAM: DRY_RUN_BYTES})
-        world.ledger.book(holder, {RAM: DRY_RUN_BYTES} if dry_run else {})
-        model.prediction = Asked.ASKED
-        world.emit(Predict(model=model.key, dry_run=dry_run))
+        foresee(world, model)
     return isinstance(model.prediction, Prediction)
+
+
+def foresee(world: World, model: Model) -> None:
+    """Asks what a load would need. A dry run has its RAM until that is answered, even if it is of no use any more."""
+    world.predictions += 1
+    dry_run = world.ledger.fits({RAM: DRY_RUN_BYTES})
+    if dry_run:
+        world.ledger.book(dry_run_of(model.key, world.predictions), {RAM: DRY_RUN_BYTES})
+    model.prediction = Asked(world.predictions)
+    world.emit(Predict(model=model.key, number=world.predictions, dry_run=dry_run))
 
 
 def placements(world: World, seeker: Seeker, room: Room) -> list[list[Placement]]:

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from . import growth, lives, requests
 from .answers import NoRoom
-from .effects import Learn
 from .events import RanOut
 from .ledger import CUDA, Device
 from .lifecycle import State
@@ -97,7 +96,7 @@ def look_into(world: World, worker: Worker, device: Device) -> None:
     needs = max(promised, min(most, needs))
     world.brief.add(worker.identity)
     peak = growth.as_need(worker, {**worker.promised, device.name: needs})
-    world.emit(Learn(model=worker.spec.key, identity=worker.identity, way=worker.way, peak=peak, service=None))
+    growth.tell(world, worker, peak)
 
 
 def call_ran_out(world: World, event: RanOut) -> None:

@@ -75,6 +75,8 @@ class World:
     brief: set[str] = field(default_factory=set)
     """Identities of models that have needed more than samples show of them, see `shortage`."""
     drains: int = 0
+    predictions: int = 0
+    """So many have been asked for."""
     steps: int = 0
     """Of all lives so far."""
     census: object = None

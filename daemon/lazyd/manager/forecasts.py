@@ -7,12 +7,12 @@ declared; a dry run of its runtime; its files, times what loads of this runtime 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
 from lazyd.core.events import Predicted
-from lazyd.core.needs import GPU, RAM, Forecast, Layers, Need
+from lazyd.core.needs import GPU, MOST_BYTES, RAM, Forecast, Layers, Need, gpus_of
 
 from .lessons import Known
 
@@ -21,11 +21,14 @@ LEAST, MOST = 0.5, 4.0
 """A factor beyond these would say more of the estimate than of the loads."""
 
 
+Bytes = Annotated[int, msgspec.Meta(ge=0, le=MOST_BYTES)]
+
+
 class Side(msgspec.Struct, frozen=True):
     """One way of loading, as runtimes tell it: bytes in RAM, and on each GPU."""
 
-    ram: int
-    gpu: tuple[int, ...] = ()
+    ram: Bytes
+    gpu: tuple[Bytes, ...] = ()
 
     @property
     def need(self) -> Need:
@@ -39,12 +42,26 @@ class Told(msgspec.Struct, frozen=True):
     ram: Side | None = None
     gpu: Side | None = None
     layers: Layers | None = None
-    files: dict[str, int] = {}
+    files: dict[str, Bytes] = {}
+
+    def __post_init__(self) -> None:
+        for way, side in self.sides.items():
+            if len(side.gpu) != gpus_of(way):
+                raise ValueError(f"what is told of {way} is of {len(side.gpu)} GPUs")
+        if self.layers is not None and not _make_sense(self.layers):
+            raise ValueError("the layers that are told make no sense")
 
     @property
     def sides(self) -> dict[str, Side]:
         """By way, as far as these are possible."""
         return {way: side for way, side in ((RAM, self.ram), (GPU, self.gpu)) if side is not None}
+
+
+def _make_sense(layers: Layers) -> bool:
+    """There are some, each with its bytes wherever it may be."""
+    on, stay = layers.gpu_layer_bytes, layers.ram_layer_bytes
+    sizes = (layers.gpu_bytes, layers.ram_bytes, *on, *stay)
+    return bool(on) and len(on) == len(stay) and all(0 <= n <= MOST_BYTES for n in sizes)
 
 
 def told(needs: Mapping[str, Any]) -> Told:
@@ -61,7 +78,7 @@ def predicted(model: str, declared_bytes: int | None, by_files: Told, dry_run: T
             if declared_bytes is not None:
                 ways[way] = Forecast(peak=_declared(declared_bytes, side, best.files), source=DECLARED)
             else:
-                ways[way] = Forecast(peak=_scaled(side, best.source, known.factors), source=best.source)
+                ways[way] = _estimated(side, best.source, known.factors)
     for way, learned in known.ways.items():
         service = learned.service and _at_most(learned.service, learned.peak)
         ways[way] = Forecast(peak=learned.peak, service=service, source=LEARNED)
@@ -69,14 +86,20 @@ def predicted(model: str, declared_bytes: int | None, by_files: Told, dry_run: T
 
 
 def factors(way: str, measured: Need, by_files: Told) -> dict[str, float]:
-    """How much more one load has taken than was estimated from its files, by kind of device."""
+    """How much more one load has taken than was estimated from its files, by kind of device. None counts for
+    more than could be made use of, or one that leaked would be remembered for many lives."""
     side = by_files.sides.get(way)
     if side is None or by_files.source != FILE_SIZE:
         return {}
     if way == RAM:
-        return {RAM: measured.ram_bytes / side.ram} if side.ram and measured.ram_bytes else {}
+        return {RAM: bounded(measured.ram_bytes / side.ram)} if side.ram and measured.ram_bytes else {}
     estimated = sum(side.gpu)
-    return {GPU: sum(measured.gpu_bytes) / estimated} if estimated and sum(measured.gpu_bytes) else {}
+    return {GPU: bounded(sum(measured.gpu_bytes) / estimated)} if estimated and sum(measured.gpu_bytes) else {}
+
+
+def bounded(factor: float) -> float:
+    """One that may be made use of."""
+    return min(max(factor, LEAST), MOST)
 
 
 def _declared(declared_bytes: int, side: Side, files: Mapping[str, int]) -> Need:
@@ -86,13 +109,16 @@ def _declared(declared_bytes: int, side: Side, files: Mapping[str, int]) -> Need
     return Need(ram_bytes=side.ram, gpu_bytes=(declared_bytes,))
 
 
-def _scaled(side: Side, source: str, factors: Mapping[str, float]) -> Need:
-    if source != FILE_SIZE:
-        return side.need
-    of_ram, of_gpu = (min(max(factors.get(device, 1.0), LEAST), MOST) for device in (RAM, GPU))
+def _estimated(side: Side, source: str, factors: Mapping[str, float]) -> Forecast:
+    device = GPU if side.gpu else RAM
+    if source != FILE_SIZE or device not in factors:
+        return Forecast(peak=side.need, source=source)
+    factor = bounded(factors[device])
     if side.gpu:  # what a process has in RAM beside a GPU is little, and not what was measured
-        return Need(ram_bytes=side.ram, gpu_bytes=tuple(int(n * of_gpu) for n in side.gpu))
-    return Need(ram_bytes=int(side.ram * of_ram))
+        need = Need(ram_bytes=side.ram, gpu_bytes=tuple(int(n * factor) for n in side.gpu))
+    else:
+        need = Need(ram_bytes=int(side.ram * factor))
+    return Forecast(peak=need, source=source, factor=factor)
 
 
 def _at_most(service: Need, peak: Need) -> Need:

@@ -9,12 +9,17 @@ from lazyd.core.needs import GPU, RAM, Forecast, Need
 
 
 def shown(ways: Mapping[str, Forecast]) -> dict[str, Any]:
-    """``{"gpu": {"source": "learned", "peakBytes": {"gpu": …, "ram": …}, "serviceBytes": {…}}, …}``."""
+    """``{"gpu": {"source": "learned", "peakBytes": {"gpu": …, "ram": …}, "serviceBytes": {…}}, …}``.
+
+    What was estimated from files tells the ``factor`` that it was corrected by, once one has been learned.
+    """
     return {way: _forecast(forecast) for way, forecast in ways.items()}
 
 
 def _forecast(forecast: Forecast) -> dict[str, Any]:
     told: dict[str, Any] = {"source": forecast.source, "peakBytes": _by_device(forecast.peak)}
+    if forecast.factor is not None:
+        told["factor"] = round(forecast.factor, 3)
     if forecast.service is not None:
         told["serviceBytes"] = _by_device(forecast.service)
     return told

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from time import monotonic
 from typing import Any
 
@@ -14,7 +15,7 @@ from lazyd.core import view
 from lazyd.core.core import Core
 from lazyd.core.needs import Forecast
 from lazyd.core.records import Prediction
-from lazyd.core.shown import Device, Model, Stranger
+from lazyd.core.shown import Device, Model
 from lazyd.core.spec import ModelSpec
 from lazyd.core.why import why
 from lazyd.errors import InvalidParameter, ModelNotFound
@@ -22,9 +23,9 @@ from lazyd.varlink import parameters as given_for
 from lazyd.varlink.call import Call
 
 from . import foretold, metrics
+from .apart import Apart
 from .configuration import Configuration
 from .fitting import Fit
-from .holders import name_of
 from .journal import Journal
 from .logs import LogReader
 from .measuring import Measuring
@@ -32,8 +33,6 @@ from .phase import Phase
 from .prediction import describe, reason_of
 
 SCHEMA = 1
-STRANGERS = 5
-"""So many processes of others are named, for each device."""
 LOG_LOOK_S = 0.2
 """How often the log that a client follows is looked at."""
 
@@ -73,6 +72,7 @@ class Looking:
         self._clients = clients
         self._deaths = deaths
         self._problems = problems
+        self._apart = Apart()
         self._started = monotonic()
 
     def key(self, name: str) -> str:
@@ -109,17 +109,14 @@ class Looking:
         )
 
     def _devices(self) -> list[Device]:
-        """As the core knows them, with what it is not told: by whom they are used unasked, and, if it has not asked for
-        it, that one does not answer."""
-        silent, strangers = self._measuring.silent, self._measuring.strangers
-        shown = []
-        for device in view.devices(self._core):
-            if device.state == "ok" and device.name in silent:
-                device = msgspec.structs.replace(device, state="silent")
-            elif device.state == "ok" and (using := strangers.get(device.name)):
-                device = msgspec.structs.replace(device, strangers=largest(using))
-            shown.append(device)
-        return shown
+        """As the core knows them. That one does not answer it knows only if it has asked for it."""
+        silent = self._measuring.silent
+        return [
+            msgspec.structs.replace(device, state="silent")
+            if device.state == "ok" and device.name in silent
+            else device
+            for device in view.devices(self._core)
+        ]
 
     def health(self, call: Call, _: given_for.Parameters) -> None:
         phase = self._phase()
@@ -135,9 +132,17 @@ class Looking:
         call.run(self._describe(call, key, spec))
 
     async def _describe(self, call: Call, key: str, spec: ModelSpec) -> None:
-        shown, metadata = await asyncio.to_thread(_described, spec)
+        shown = await asyncio.to_thread(_shown, spec)
+        metadata = await self._metadata(spec)
         prediction = await self._foretold(key, spec)
         call.reply({"model": self.model(key), "spec": shown, "metadata": metadata, "prediction": prediction})
+
+    async def _metadata(self, spec: ModelSpec) -> dict[str, Any]:
+        """What the model's file says of itself. A file that says nothing is told as ``error``."""
+        try:
+            return await self._apart.ask(spec.identity, partial(describe, spec))
+        except (OSError, ValueError) as error:
+            return {"error": reason_of(error)}
 
     async def _foretold(self, key: str, spec: ModelSpec) -> dict[str, Any]:
         """What a load would need: as the core counts on it, or, where no load has asked yet, found out now."""
@@ -217,14 +222,8 @@ class Looking:
         return daemon
 
 
-def largest(using: Mapping[int, int]) -> list[Stranger]:
-    """Those processes that use most, by name."""
-    ordered = sorted(using.items(), key=lambda one: -one[1])[:STRANGERS]
-    return [Stranger(pid=pid, bytes=used, name=name_of(pid)) for pid, used in ordered]
-
-
-def _described(spec: ModelSpec) -> tuple[dict[str, object], dict[str, Any]]:
-    """The spec as people write it, and what the model's file says of itself. Blocks."""
+def _shown(spec: ModelSpec) -> dict[str, object]:
+    """The spec as people write it."""
     from lazyd.config.shown import shown  # the table of all keys: needed for nothing else
 
-    return shown(spec), describe(spec)
+    return shown(spec)

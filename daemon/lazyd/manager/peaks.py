@@ -10,6 +10,7 @@ loads have taken than was estimated from their files.
 from __future__ import annotations
 
 import contextlib
+import math
 import sqlite3
 import time
 from collections.abc import Sequence
@@ -17,7 +18,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from lazyd.core.needs import Need
+from lazyd.core.needs import MOST_BYTES, Need, gpus_of
 
 from .lessons import Known, Lesson, Life, Peak, Subject
 
@@ -55,11 +56,11 @@ def known(database: sqlite3.Connection, subject: Subject) -> Known:
     rows = database.execute("SELECT way, peak, service FROM peaks WHERE identity = ? AND files = ?", _key(subject))
     told = database.execute("SELECT needs FROM dry_runs WHERE identity = ? AND files = ?", _key(subject)).fetchone()
     factors = database.execute("SELECT device, factor FROM factors WHERE runtime = ?", [subject.runtime])
-    peaks = {way: (_read(peak, Need), _read(service, Need)) for way, peak, service in rows}
+    peaks = {way: (_need(peak, way), _need(service, way)) for way, peak, service in rows}
     return Known(
         ways={way: Peak(peak, service) for way, (peak, service) in peaks.items() if peak is not None},
         dry_run=None if told is None else _read(told[0], dict[str, Any]),
-        factors={device: factor for device, factor in factors if isinstance(factor, float)},
+        factors={device: factor for device, factor in factors if isinstance(factor, float) and math.isfinite(factor)},
     )
 
 
@@ -131,6 +132,14 @@ def _key(subject: Subject) -> tuple[str, str]:
 
 def _text(value: Any) -> str:
     return msgspec.json.encode(value).decode()
+
+
+def _need(text: str | None, way: str) -> Need | None:
+    """What may have been needed in this way: bytes of as many GPUs as it takes, and of no more than there can be."""
+    need = _read(text, Need)
+    if need is None or gpus_of(str(way)) != len(need.gpu_bytes):
+        return None
+    return need if all(0 <= n <= MOST_BYTES for n in (need.ram_bytes, *need.gpu_bytes)) else None
 
 
 def _read(text: str | None, kind: type[T]) -> T | None:

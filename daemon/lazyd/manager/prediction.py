@@ -1,16 +1,16 @@
 """What loading a model will need, found out without loading it (the effects `Predict` and `Learn`).
 
-The runtime looks at the model's files, in a thread: they may lie on a disk that is slow or gone. A
+The runtime looks at the model's files, in a thread of its own: they may lie on a disk that is slow or gone. A
 model that cannot be loaded is said to be unloadable whatever else is known of it, before a process is
-started. A dry run is made at most once for a model and its files; whoever only looks starts none.
+started. A dry run is made once for a model and its files; whoever only looks starts none.
 """
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
 from collections.abc import Callable, Collection
+from functools import partial
 from typing import Any, NamedTuple
 
 import msgspec
@@ -21,6 +21,7 @@ from lazyd.core.needs import GPU, RAM, Forecast
 from lazyd.core.spec import ModelSpec
 
 from . import forecasts
+from .apart import Apart
 from .environment import as_told, merged_environment
 from .forecasts import Told
 from .hostlink import HostLink
@@ -33,6 +34,8 @@ log = logging.getLogger("lazyd.prediction")
 
 DRY_RUN_S = 3.0
 """The host ends one after 2 s."""
+TRIES = 3
+"""So many dry runs of the same files may fail: what makes one fail, a machine that is busy say, may pass."""
 MOST_LOOKS = 10_000
 """So many looks at files are remembered, for what their models will teach."""
 
@@ -62,10 +65,11 @@ class Predictor:
         self._learning = learning
         self._gpus = gpus
         self._link: HostLink | None = None
-        self._looks: dict[str, Look] = {}
-        """The last look at each model's files, by the identity of its spec."""
-        self._vain: set[Subject] = set()
-        """A dry run of these has told nothing."""
+        self._apart = Apart()
+        self._looks: dict[tuple[str, str], Look] = {}
+        """By the identity of a spec and the digest of its files."""
+        self._vain: dict[Subject, int] = {}
+        """How many dry runs of these have told nothing."""
 
     def connected(self, link: HostLink) -> None:
         """Dry runs are made by this host now."""
@@ -75,11 +79,14 @@ class Predictor:
         self._background.once(f"prediction of {effect.model}", self._predict(effect))
 
     def learn(self, effect: Learn) -> None:
-        look = self._looks.get(effect.identity)
-        if look is not None:
-            self._keep(effect, look)  # at once: the next prediction may be asked for in the same breath
-        else:
-            self._background.once(f"what {effect.model} has needed", self._learn_later(effect))
+        """At once: the next prediction may be asked for in the same breath. What was loaded under an earlier manager
+        tells nothing of how good the estimate was, which nobody remembers."""
+        if not effect.digest:
+            return  # that manager was of an older version, and did not say of which files it is
+        look = self._looks.get((effect.identity, effect.digest))
+        subject = Subject(effect.identity, effect.digest, look.subject.runtime if look is not None else "")
+        factors = forecasts.factors(effect.way, effect.peak, look.by_files) if look is not None else {}
+        self._learning.learn(Life(subject, effect.way, effect.peak, effect.service, factors))
 
     async def ways(self, spec: ModelSpec) -> dict[str, Forecast]:
         """What is thought of loading it, by way.
@@ -89,36 +96,48 @@ class Predictor:
             ValueError: it is damaged, or no model of this runtime.
         """
         look = await self._look(spec)
-        return _forecast(spec.key, spec, look, await self._learning.known(look.subject)).ways
+        return _forecast(spec.key, spec, look, await self._known(spec.key, look)).ways
 
     async def _predict(self, effect: Predict) -> None:
-        model, spec = effect.model, self._spec_of(effect.model)
+        model, number, spec = effect.model, effect.number, self._spec_of(effect.model)
         if spec is None:
-            self._tell(Unpredictable(model=model, reason="it is not configured any more"))
+            self._tell(Unpredictable(model=model, number=number, reason="it is not configured any more"))
             return
         try:
             look = await self._look(spec)
             if may_use_gpus(spec, look):
                 await self._gpus().until_seen()  # or it would be loaded in RAM, or refused
-            known = await self._learning.known(look.subject)
+            known = await self._known(model, look)
             if effect.dry_run and self._wants_dry_run(spec, look, known):
                 known = msgspec.structs.replace(known, dry_run=await self._dry_run(spec, look.subject))
             predicted = _forecast(model, spec, look, known)
         except (OSError, ValueError) as error:
-            self._tell(Unpredictable(model=model, reason=reason_of(error)))
+            self._tell(Unpredictable(model=model, number=number, reason=reason_of(error)))
         except Exception as error:
             log.exception("the runtime %s could not estimate %s", spec.runtime, model)
-            self._tell(Unpredictable(model=model, reason=f"its needs could not be estimated: {error!r}"))
+            reason = f"its needs could not be estimated: {error!r}"
+            self._tell(Unpredictable(model=model, number=number, reason=reason))
         else:
-            self._tell(predicted)
+            self._tell(msgspec.structs.replace(predicted, number=number))
 
     async def _look(self, spec: ModelSpec) -> Look:
-        look = await asyncio.to_thread(look_at, spec)
+        look = await self._apart.ask(spec.identity, partial(look_at, spec))
         if max(len(self._looks), len(self._vain)) >= MOST_LOOKS:
             self._looks.clear()
             self._vain.clear()
-        self._looks[look.subject.identity] = look
+        self._looks[look.subject.identity, look.subject.files] = look
         return look
+
+    async def _known(self, model: str, look: Look) -> Known:
+        """A dry run that is not understood is none."""
+        known = await self._learning.known(look.subject)
+        if known.dry_run is not None:
+            try:
+                forecasts.told(known.dry_run)
+            except msgspec.ValidationError as error:
+                log.warning("the dry run that was kept of %s is not understood: %s", model, error)
+                return msgspec.structs.replace(known, dry_run=None)
+        return known
 
     def _wants_dry_run(self, spec: ModelSpec, look: Look, known: Known) -> bool:
         unknown = look.by_files.sides.keys() - known.ways.keys()
@@ -127,41 +146,30 @@ class Predictor:
             and bool(unknown)
             and spec.memory_bytes is None
             and known.dry_run is None
-            and look.subject not in self._vain
+            and self._vain.get(look.subject, 0) < TRIES
         )
 
     async def _dry_run(self, spec: ModelSpec, subject: Subject) -> dict[str, Any] | None:
-        """What it tells, which is kept; None if it tells nothing, for which it is not asked again."""
-        if self._link is None or self._link.ended.is_set():
+        """What it tells, which is kept; None if it tells nothing. A host that goes meanwhile has not tried."""
+        link = self._link
+        if link is None or link.ended.is_set():
             return None
-        environment = {**await asyncio.to_thread(merged_environment, spec), **self._gpus().environment(())}
-        answer = await self._link.dry_run(as_told(spec, environment), DRY_RUN_S)
-        if answer.result is None:
-            log.info("no dry run of %s: %s", spec.key, answer.reason)
-            self._vain.add(subject)
+        environment = await self._apart.ask(spec.identity, partial(merged_environment, spec))
+        answer = await link.dry_run(as_told(spec, {**environment, **self._gpus().environment(())}), DRY_RUN_S)
+        if link.ended.is_set() and answer.result is None:
             return None
-        try:
-            forecasts.told(answer.result)
-        except msgspec.ValidationError as error:
-            log.warning("the dry run of %s has told what is not understood: %s", spec.key, error)
-            self._vain.add(subject)
-            return None
-        self._learning.learn(DryRun(subject, answer.result))
-        return answer.result
-
-    async def _learn_later(self, effect: Learn) -> None:
-        """It was loaded under an earlier manager, and its files have not been looked at."""
-        spec = self._spec_of(effect.model)
-        if spec is None or spec.identity != effect.identity:
-            return
-        try:
-            self._keep(effect, await self._look(spec))
-        except (OSError, ValueError) as error:
-            log.info("nothing is learned of %s: %s", effect.model, reason_of(error))
-
-    def _keep(self, effect: Learn, look: Look) -> None:
-        factors = forecasts.factors(effect.way, effect.peak, look.by_files)
-        self._learning.learn(Life(look.subject, effect.way, effect.peak, effect.service, factors))
+        reason = answer.reason
+        if answer.result is not None:
+            try:
+                forecasts.told(answer.result)
+            except msgspec.ValidationError as error:
+                reason = f"what it has told is not understood: {error}"
+            else:
+                self._learning.learn(DryRun(subject, answer.result))
+                return answer.result
+        log.info("no dry run of %s: %s", spec.key, reason)
+        self._vain[subject] = self._vain.get(subject, 0) + 1
+        return None
 
 
 def look_at(spec: ModelSpec) -> Look:
@@ -185,13 +193,10 @@ def may_use_gpus(spec: ModelSpec, look: Look) -> bool:
 
 
 def describe(spec: ModelSpec) -> dict[str, Any]:
-    """What the model's file says of itself; blocks. A file that says nothing is told as ``error``."""
+    """What the model's file says of itself. Blocks. Raises `OSError` or `ValueError` if it says nothing."""
     from lazyd.runtimes import runtime_named
 
-    try:
-        return runtime_named(spec.runtime).describe(as_told(spec))
-    except (OSError, ValueError) as error:
-        return {"error": reason_of(error)}
+    return runtime_named(spec.runtime).describe(as_told(spec))
 
 
 def reason_of(error: Exception) -> str:
@@ -202,13 +207,9 @@ def reason_of(error: Exception) -> str:
 
 
 def _forecast(model: str, spec: ModelSpec, look: Look, known: Known) -> Predicted:
-    dry_run = None
-    if known.dry_run is not None:
-        try:
-            dry_run = forecasts.told(known.dry_run)
-        except msgspec.ValidationError as error:
-            log.warning("the dry run that was kept of %s is not understood: %s", model, error)
-    return forecasts.predicted(model, spec.memory_bytes, look.by_files, dry_run, known)
+    dry_run = forecasts.told(known.dry_run) if known.dry_run is not None else None
+    predicted = forecasts.predicted(model, spec.memory_bytes, look.by_files, dry_run, known)
+    return msgspec.structs.replace(predicted, digest=look.subject.files)
 
 
 def _digest(files: Collection[str]) -> str:

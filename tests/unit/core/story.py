@@ -6,6 +6,8 @@ import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from lazyd.core import effects, events
 from lazyd.core.answers import Granted, Outcome
 from lazyd.core.core import Core
@@ -86,7 +88,7 @@ class Story:
                 assert effect.request not in self.answers, f"request {effect.request} is answered twice"
                 self.answers[effect.request] = effect.outcome
             elif isinstance(effect, effects.Predict):
-                found = found + self.tell(self.prediction(effect.model))
+                found = found + self.tell(msgspec.structs.replace(self.prediction(effect.model), number=effect.number))
             elif isinstance(effect, effects.Sample) and effect.device not in self.silent:
                 found = found + self.sample(effect.device)
         return found

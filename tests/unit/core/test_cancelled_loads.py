@@ -49,6 +49,10 @@ class Machine(Story):
             return []
         return super().tell(event)
 
+    def tell_late(self, event: events.Event) -> None:
+        self.unforeseen.clear()
+        self.tell(event)
+
     def ask(self, model: str = "a") -> None:
         self.model = model
         self.mine = self.get(model, timeout=PATIENCE_S)
@@ -85,7 +89,7 @@ def being_foreseen(story: Machine) -> None:
     story.unforeseen.add("a")
     story.ask()
     assert story.owed
-    assert "dry run of a" in story.core.world.ledger.bookings
+    assert "dry run 1 of a" in story.core.world.ledger.bookings
 
 
 def having_room_made(story: Machine) -> None:
@@ -427,7 +431,7 @@ def test_what_was_not_begun_is_not_begun_any_more(
 def test_a_dry_run_that_nobody_waits_for_is_booked_until_it_has_ended(story: Machine) -> None:
     being_foreseen(story)
     its_client_leaves(story)
-    assert "dry run of a" in story.core.world.ledger.bookings
+    assert "dry run 1 of a" in story.core.world.ledger.bookings
     story.unforeseen.clear()
     story.tell(story.owed.pop())
     assert story.core.world.ledger.bookings == {}
@@ -471,12 +475,29 @@ def test_what_was_foreseen_of_a_model_that_has_changed_meanwhile_does_not_count(
     being_foreseen(story)
     models = story.core.world.config.models
     larger = spec("a", device=("gpu0",), idle_timeout_s=30.0, options={"n_ctx": 8192})
+    story.sizes["a"] = 9.0
     story.configure(*(larger if key == "a" else each for key, each in models.items()))
-    outdated = story.owed
-    story.owed, story.unforeseen, story.sizes["a"] = [], set(), 9.0
-    for event in outdated:
-        story.tell(event)
+    outdated, present = story.owed
+    story.tell_late(outdated)
+    assert story.state("a") is State.COLD
+    story.tell_late(present)
     assert story.core.world.ledger.held(story.worker("a"))["gpu0"] == 9 * GIB
+    assert not any(holder.startswith("dry run") for holder in story.core.world.ledger.bookings)
+
+
+def test_what_nobody_foresees_keeps_a_model_that_has_changed_meanwhile_from_nothing(story: Machine) -> None:
+    """The disk of its old file is dead."""
+    being_foreseen(story)
+    models = story.core.world.config.models
+    elsewhere = spec("a", device=("gpu0",), idle_timeout_s=30.0, options={"path": "/elsewhere"})
+    story.unforeseen.clear()
+    story.configure(*(elsewhere if key == "a" else each for key, each in models.items()))
+    assert story.state("a") is State.LOADING
+    assert "dry run 1 of a" in story.core.world.ledger.bookings
+    for late in story.owed:
+        story.tell_late(late)
+    assert story.state("a") is State.LOADING
+    assert "dry run 1 of a" not in story.core.world.ledger.bookings
 
 
 def test_a_load_that_failed_otherwise_in_between_starts_the_count_of_those_that_ran_out_anew(story: Machine) -> None:

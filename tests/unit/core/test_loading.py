@@ -125,7 +125,8 @@ def test_a_model_that_failed_is_tried_again_after_its_pause() -> None:
 def test_a_missing_file_fails_without_a_worker() -> None:
     story = Story(spec("ghost"))
     story.core.handle(events.Get(request=7, model="ghost", holder=0), story.now)
-    found = story.core.handle(events.Unpredictable(model="ghost", reason="no file x.gguf"), story.now)
+    unpredictable = events.Unpredictable(model="ghost", number=1, reason="no file x.gguf")
+    found = story.core.handle(unpredictable, story.now)
     assert (
         effects.Answer(
             request=7, outcome=answers.LoadFailed(model="ghost", reason="no file x.gguf", retry_after_sec=1.0)

@@ -69,8 +69,14 @@ def test_what_is_needed_in_service_is_never_more_than_the_peak() -> None:
 @pytest.mark.parametrize(("factor", "applied"), [(1.5, 1.5), (0.1, 0.5), (9.0, 4.0)])
 def test_what_loads_of_a_runtime_have_taken_corrects_its_estimates_within_bounds(factor: float, applied: float) -> None:
     found = ways(Known(factors={"ram": factor, "gpu": factor}))
-    assert found["ram"].peak == Need(int(100 * applied))
-    assert found["gpu"].peak == Need(20, (int(500 * applied),))
+    assert found["ram"] == Forecast(peak=Need(int(100 * applied)), source="file size", factor=applied)
+    assert found["gpu"] == Forecast(peak=Need(20, (int(500 * applied),)), source="file size", factor=applied)
+
+
+def test_a_kind_of_device_of_which_nothing_was_learned_is_not_corrected() -> None:
+    found = ways(Known(factors={"ram": 2.0}))
+    assert (found["ram"].factor, found["gpu"].factor) == (2.0, None)
+    assert found["gpu"].peak == Need(20, (500,))
 
 
 def test_a_default_is_not_corrected() -> None:
@@ -86,6 +92,8 @@ def test_a_default_is_not_corrected() -> None:
         ("gpu 2/3", Need(1, (70,)), {}),
         ("ram", Need(0), {}),
         ("gpu", Need(5, (0,)), {}),
+        ("ram", Need(100_000), {"ram": 4.0}),  # it leaked
+        ("gpu", Need(5, (1,)), {"gpu": 0.5}),
     ],
 )
 def test_a_factor_is_what_was_measured_over_what_was_estimated(
@@ -105,3 +113,24 @@ def test_what_runtimes_tell_is_checked() -> None:
     assert forecasts.told(told) == Told("dry run", gpu=Side(5, (7,)), layers=LAYERS)
     with pytest.raises(msgspec.ValidationError):
         forecasts.told({**told, "ram": {"ram": "much"}})
+
+
+@pytest.mark.parametrize(
+    "nonsense",
+    [
+        {"gpu": {"ram": 5}},
+        {"gpu": {"ram": 5, "gpu": [1, 2]}},
+        {"ram": {"ram": 5, "gpu": [1]}},
+        {"ram": {"ram": -5}},
+        {"ram": {"ram": 1 << 51}},
+        {"files": {"1:2": -1}},
+        {"layers": {"gpu_layer_bytes": [], "ram_layer_bytes": [], "gpu_bytes": 1, "ram_bytes": 1}},
+        {"layers": {"gpu_layer_bytes": [1, 2], "ram_layer_bytes": [1], "gpu_bytes": 1, "ram_bytes": 1}},
+        {"layers": {"gpu_layer_bytes": [-1], "ram_layer_bytes": [1], "gpu_bytes": 1, "ram_bytes": 1}},
+    ],
+)
+def test_what_no_load_can_need_is_not_understood(nonsense: dict[str, Any]) -> None:
+    told = {"ram": {"ram": 5}, "source": "dry run"}
+    assert forecasts.told(told).ram == Side(5)
+    with pytest.raises(msgspec.ValidationError):
+        forecasts.told({**told, **nonsense})
