@@ -6,7 +6,7 @@ MAKEFLAGS += --no-print-directory
 
 BIN := .venv/bin
 
-.PHONY: help setup demo test quick lint types format fakes sim soak bench clean
+.PHONY: help setup demo test quick lint types format fakes sim schedules soak bench clean
 
 help:  ## this list
 	@sed -nE 's/^([a-z-]+):.*  ## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -44,6 +44,9 @@ fakes: setup  ## build/fakes: the stand-in for NVIDIA's driver that tests run on
 
 sim: setup  ## the simulation at full length: a million events (SIM_EVENTS=…)
 	@SIM_EVENTS=$${SIM_EVENTS:-1000000} $(BIN)/pytest --timeout 1800 tests/sim
+
+schedules: setup  ## 10,000 random schedules about memory through the core, summed up (SCHEDULES=… SIM_SEED=…)
+	@nice $(BIN)/python -m tests.sim.schedules $${SCHEDULES:+--count $$SCHEDULES} $${SIM_SEED:+--base $$SIM_SEED}
 
 soak: setup fakes  ## random schedules through real processes on the stand-in driver (SOAK_SCHEDULES=500 SOAK_SEED=…)
 	@$(BIN)/python -m tests.soak --schedules $${SOAK_SCHEDULES:-500} $${SOAK_SEED:+--base $$SOAK_SEED}

@@ -7,6 +7,7 @@ by one function. Everything is drawn from one seed, so a failing run can be repe
 
     python -m tests.sim --seed 1234            one schedule, told in full if it fails
     python -m tests.sim --base 99 --events N   many schedules, as the test does it
+    python -m tests.sim.schedules              10,000 short ones about memory, summed up (make schedules)
 
 Where things are:
 
@@ -16,10 +17,13 @@ Where things are:
     reporting, host      what workers tell of themselves; starting and ending them
     manager              the shell around the core: it delivers events and carries out effects
     control, clients     requests, repeated when the manager comes back, and who makes them
+    programs             who reserves memory, and what runs there
+    memory, driver       what devices really hold, and what is seen of that; sampler tells the manager
+    appetite             what models need; consumption takes it, loads and predicting foretell and draw it
     mischief             crashes, restarts, strangers on the devices, people with lazyctl
-    told, truth          what the core was told and ordered; what is really so
+    told, books, truth   what the core was told and ordered, what must be booked, what is really so
     invariants           the table of what must hold; the checks are in about_* and peace, with bound
-    world, runner        one schedule, and many
+    world, runner        one schedule, and many; schedules sums up thousands
     mutations, broken    the core broken on purpose; the tests show that each is noticed
 
 Nothing outside the tests imports this package.

@@ -79,6 +79,19 @@ def _hides_on(world: World, worker: str, device: str) -> bool:
     )
 
 
+def unaccounted(world: World) -> int:
+    """Bytes that are booked for nobody who is there, or used and neither booked nor foreign."""
+    core, left = world.manager.core.world, 0
+    for device in core.ledger.devices.values():
+        memory = world.memory.get(device.name)
+        if memory is None or memory.is_lost:
+            continue
+        held = [(who, booking.get(device.name, 0)) for who, booking in core.ledger.bookings.items()]
+        left += sum(n for who, n in held if who not in world.workers and who not in world.programs)
+        left += max(0, memory.used - device.booked_bytes - device.foreign_bytes)
+    return left
+
+
 def nothing_is_left(world: World) -> str | None:
     """At rest: what is booked is held by living workers, and is what they hold; nothing is quarantined."""
     core = world.manager.core.world

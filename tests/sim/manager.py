@@ -58,6 +58,9 @@ class SimManager:
         """Workers whose end the core was told of."""
         self.seen: Counter[type] = Counter()
         """Kinds of events, effects and outcomes, so that a test can say that all of them occur."""
+        self.noted: Counter[str] = Counter()
+        """Kinds of notes."""
+        self.admissions = 0
         self.steps: deque[tuple[float, object, list[effects.Effect]]] = deque(maxlen=KEPT_STEPS)
         self._ticks = (0.0, 0)
 
@@ -87,6 +90,7 @@ class SimManager:
         for effect in done:
             invariants.check_effect(world, effect)
             if isinstance(effect, about_admission.ADMISSIONS):
+                self.admissions += bool(about_admission.admitted(world, effect))
                 about_shortage.note_admission(world, about_admission.admitted(world, effect))
             self.told.ordered(effect)
             self._carry_out(effect)
@@ -129,6 +133,9 @@ class SimManager:
             handler(effect)
         elif (worker := self.world.workers.get(getattr(effect, "worker", ""))) is not None:
             worker.inbox.send(effect)
+
+    def _do_note(self, effect: effects.Note) -> None:
+        self.noted[effect.kind] += 1
 
     def _do_answer(self, effect: effects.Answer) -> None:
         self.seen[type(effect.outcome)] += 1

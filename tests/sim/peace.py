@@ -30,6 +30,8 @@ def check(world: World) -> None:
         world.run_until(deadline + LEAVING_S)
         everything_is_answered(world, 0.0)
         stop_frees_everything(world)
+        world.run_until(world.clock.now + UNPRESENTED_S)
+        nothing_is_booked(world)
         return
     finish_requests(world)
     world.clients.leave()
@@ -132,13 +134,17 @@ def stays_loaded(world: World, key: str) -> bool:
 
 def nothing_lingers(world: World) -> None:
     """The ledger holds what the remaining workers hold; nobody has a lease or waits."""
-    core = world.manager.core
+    nothing_is_booked(world)
+    for model in view.models(world.manager.core, world.clock.now):
+        if model.leases or model.in_flight or model.waiting:
+            raise Violation("nothing_lingers", f"{model} at rest")
+
+
+def nothing_is_booked(world: World) -> None:
+    """But for what is there."""
     problem = about_ledger.nothing_is_left(world)
     if problem is not None:
         raise Violation("nothing_lingers", problem)
-    for model in view.models(core, world.clock.now):
-        if model.leases or model.in_flight or model.waiting:
-            raise Violation("nothing_lingers", f"{model} at rest")
 
 
 def residents_stand(world: World) -> None:

@@ -109,7 +109,7 @@ LOADS_GO_WRONG = {"load_fails": 0.12, "load_sticks": 0.05, "load_kills": 0.06, "
 CALM = {"mischief_every_s": 0.8, "mischief": {"strangers": 3.0, "measure": 1.0}}
 MEMORY = {"breathes": True, "divided": 0.4, "files": 0.3, "parks": 0.3, "alone": 0.1, "one_gpu": 0.3}
 
-PROFILES: tuple[Profile, ...] = (
+ABOUT_MODELS: tuple[Profile, ...] = (
     Profile("calm", weight=2),
     Profile(
         "rivals",
@@ -187,7 +187,23 @@ PROFILES: tuple[Profile, ...] = (
         mischief_every_s=4.0,
         mischief={"configure": 3.0, "budget": 2.0, "restart": 0.5, **LOOKING_AWAY},
     ),
-    # About memory.
+    Profile(
+        "everything",
+        weight=3,
+        residents=1,
+        silent=0.15,
+        family=True,
+        nested=0.15,
+        hold=0.1,
+        slow_message=0.05,
+        stops=0.3,
+        mischief_every_s=2.5,
+        mischief={"restart": 1.5, "host_lost": 0.5, "configure": 1.0, "budget": 0.7, **FAULTY},
+        **LOADS_GO_WRONG,  # type: ignore[arg-type]
+    ),
+)
+
+ABOUT_MEMORY: tuple[Profile, ...] = (
     Profile("honest", weight=2, polite=True, driver_s=1.5, programs=1, large=1.3, **MEMORY, **CALM),  # type: ignore[arg-type]
     Profile("strangers", driver_s=1.5, wrong=1.1, **MEMORY, **CALM),  # type: ignore[arg-type]
     Profile(
@@ -219,7 +235,7 @@ PROFILES: tuple[Profile, ...] = (
         alone=0.2,
         large=1.8,
         mischief_every_s=3.0,
-        mischief={"strangers": 2.0, "crash": 1.0, "restart": 0.5},
+        mischief={"strangers": 2.0, "crash": 1.0, "restart": 0.5, "host_lost": 0.2},
     ),
     Profile(
         "reservations",
@@ -269,18 +285,6 @@ PROFILES: tuple[Profile, ...] = (
         **MEMORY,  # type: ignore[arg-type]
         **LOADS_GO_WRONG,  # type: ignore[arg-type]
     ),
-    Profile(
-        "everything",
-        weight=3,
-        residents=1,
-        silent=0.15,
-        family=True,
-        nested=0.15,
-        hold=0.1,
-        slow_message=0.05,
-        stops=0.3,
-        mischief_every_s=2.5,
-        mischief={"restart": 1.5, "host_lost": 0.5, "configure": 1.0, "budget": 0.7, **FAULTY},
-        **LOADS_GO_WRONG,  # type: ignore[arg-type]
-    ),
 )
+
+PROFILES = ABOUT_MODELS + ABOUT_MEMORY

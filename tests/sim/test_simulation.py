@@ -16,6 +16,7 @@ import pytest
 
 from lazyd.core import answers, effects, events
 
+from . import schedules
 from .invariants import INVARIANTS, NAMES
 from .mutations import MUTATIONS
 from .profiles import PROFILES
@@ -57,6 +58,21 @@ def test_every_event_effect_and_outcome_occurs() -> None:
 def _leaves(kind: type) -> list[type]:
     below: list[type] = kind.__subclasses__()
     return [leaf for sub in below for leaf in _leaves(sub)] if below else [kind]
+
+
+def test_schedules_about_memory_are_summed_up() -> None:
+    found = schedules.play_all(A_SEED, count=50)
+    assert (found.schedules, found.failures, found.unaccounted_bytes) == (50, [], 0)
+    assert found.admissions > 200
+    assert "over budget, or on old news" in found.told()
+
+
+def test_a_schedule_that_goes_wrong_is_told_of() -> None:
+    mutation = next(mutation for mutation in MUTATIONS if mutation.name == "bookings are not looked at")
+    with mutation.applied():
+        found = schedules.play_all(A_SEED, count=10)
+    assert found.count(schedules.ADMISSION) > 0
+    assert "--seed" in found.failures[0]
 
 
 def test_a_seed_tells_the_same_story_again() -> None:
