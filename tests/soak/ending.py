@@ -64,10 +64,16 @@ def free_all(stage: Stage, client: lazyd.Client, when: str) -> None:
             except lazyd.LazydError as error:
                 stage.record.violation(f"{when}: not a byte of gpu{gpu} is to be had: {error}")
                 return
-        if not comes_true(lambda: not left_over(client, 1) and not any(used(stage))):
+        if not comes_true(lambda: is_free(stage, client)):
             stage.record.violation(f"{when}: left over are {left_over(client, 1)}, and {used(stage)} bytes in use")
     if not comes_true(lambda: not left_over(client, 0)):
         stage.record.violation(f"{when}: left over are {left_over(client, 0)}")
+
+
+def is_free(stage: Stage, client: lazyd.Client) -> bool:
+    """Whether all is free. What was still to be warmed may come after everybody has gone, and is unloaded as well."""
+    client.unload(all=True, force=True, timeout=LIMIT_S)
+    return not left_over(client, 1) and not any(used(stage))
 
 
 def left_over(client: lazyd.Client, ours: int) -> list[str]:

@@ -146,7 +146,8 @@ class Sampler:
             self._around.tell(DeviceLost(name=self._name, reason=str(answer)))
 
     def _tell(self, answer: Look) -> None:
-        holdings = by_holder(answer.sample.processes, {**self._around.workers.processes(), **answer.trees})
+        # A worker may be below a program that has reserved: the one that has started lazyd, say.
+        holdings = by_holder(answer.sample.processes, {**answer.trees, **self._around.workers.processes()})
         if holdings.strangers - self.strangers.keys():
             self._around.on_stranger()
         self.strangers = {pid: answer.sample.processes[pid] for pid in holdings.strangers}

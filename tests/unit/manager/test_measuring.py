@@ -154,6 +154,18 @@ async def test_a_reservations_bytes_are_those_of_its_programs_children(
     assert 0 < seen.held_bytes["s"] < GIB
 
 
+async def test_a_worker_below_a_program_that_has_reserved_is_a_worker(
+    manager: Manager, driver: StandIn, family: tuple[int, int]
+) -> None:
+    parent, child = family
+    driver.allocate(0, 2 * GIB, pid=child)
+    manager.workers.pids = {"w": [child]}
+    manager.reservations = {"r": Reserved("gpu0", parent)}
+    manager.measuring.start()
+    seen = await manager.next("gpu0")
+    assert (seen.held_bytes, seen.listed_bytes) == ({"w": 2 * GIB}, 0)
+
+
 async def test_ram_is_read_after_the_host_has_measured_its_workers(manager: Manager) -> None:
     manager.workers.measured = {"a": {"ram": 7 * MIB}, "b": {}}
     manager.measuring.start()
