@@ -11,9 +11,11 @@ import pytest
 
 from tests.fakes.nvml import GIB, StandIn
 
-from .conftest import LIMIT_S, Client, Daemon
+from .conftest import Client, Daemon
 
 ROOT = Path(__file__).parents[2]
+PATIENCE_S = 60.0
+"""How long anything may take on a machine that is busy."""
 SPEC = {
     "device",
     "factory",
@@ -53,7 +55,14 @@ class Machine:
             text += [f"[models.{name}]", *lines(spec), f"[models.{name}.options]", *lines(options)]
         self.daemon.configure("\n".join(text))
         client = self.daemon.start(env=self.driver.environment())
+        client.socket.settimeout(PATIENCE_S)
         self.until(self.daemon.host_pid)
+        return client
+
+    def client(self) -> Client:
+        """Another one."""
+        client = self.daemon.client()
+        client.socket.settimeout(PATIENCE_S)
         return client
 
     def devices(self) -> dict[str, dict[str, Any]]:
@@ -63,8 +72,11 @@ class Machine:
     def device(self, name: str) -> dict[str, Any]:
         return self.devices()[name]
 
-    def until(self, condition: Callable[[], Any], within_s: float = LIMIT_S) -> Any:
+    def until(self, condition: Callable[[], Any], within_s: float = PATIENCE_S) -> Any:
         return self.daemon.until(condition, within_s)
+
+    def until_state(self, model: str, state: str) -> None:
+        self.until(lambda: self.daemon.model(model)["state"] == state)
 
     def until_logged(self, text: str) -> None:
         self.until(lambda: text in self.daemon.log_text())

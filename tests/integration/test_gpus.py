@@ -173,9 +173,9 @@ def test_a_model_that_uses_more_than_it_declares_is_booked_with_that_and_with_a_
         machine.until_logged("it has outgrown what it was booked with (hard_limit)")
     machine.until(lambda: not os.path.exists(f"/proc/{pid}"))
     if tier == "resident":
-        machine.daemon.until_state("grows", "ready")
+        machine.until_state("grows", "ready")
     else:
-        machine.daemon.until_state("grows", "cold")
+        machine.until_state("grows", "cold")
         machine.until(lambda: machine.device("gpu0")["bookedBytes"] == 0)
 
 
@@ -218,7 +218,7 @@ def test_a_gpu_whose_driver_hangs_takes_no_loads_and_disturbs_no_others(machine:
     )
     client.call("Load", model="small")
     machine.driver.hang(MEMORY, gpu=0)
-    with machine.daemon.client() as leaving, machine.daemon.client() as other:
+    with machine.client() as leaving, machine.client() as other:
         leaving.send("Unload", {"models": ["small"]})  # so that the GPU is asked, and what was seen before is old
         machine.until(lambda: machine.device("gpu0")["state"] == "silent")
         client.send("Load", {"model": "here"})
@@ -255,7 +255,7 @@ def test_a_driver_that_fails_at_every_call_admits_nothing_and_ends_nothing(machi
         machine.until_logged("gpu0 silent: no answer: NVML: Unknown Error")
         assert machine.device("gpu0")["state"] == "silent"  # though nothing has asked for it
         time.sleep(FRESH_S)  # what was seen before that is old news then
-        with machine.daemon.client() as other:
+        with machine.client() as other:
             with pytest.raises(Refused, match="Timeout") as refused:
                 other.call("Load", model="here", timeoutSec=2)
             assert "gpu0" in refused.value.parameters["reason"]
@@ -301,7 +301,7 @@ def test_a_driver_that_takes_its_time_at_the_start_is_waited_for_by_what_may_use
         either={"device": ["gpu1", "ram"], "size_mib": 512},
         calm={"device": "ram", "size_mib": 0},
     )
-    with machine.daemon.client() as other, machine.daemon.client() as third, machine.daemon.client() as holder:
+    with machine.client() as other, machine.client() as third, machine.client() as holder:
         client.send("Load", {"model": "here"})
         other.send("Load", {"model": "either"})
         holder.send("Reserve", {"device": "gpu1", "bytes": GIB})
@@ -343,7 +343,7 @@ def test_a_gpu_that_falls_off_the_bus_takes_its_models_along_and_no_others(machi
     client.call("Load", model="here")
     client.call("Load", model="there")
     machine.driver.lose(0)
-    machine.daemon.until_state("here", "cold")
+    machine.until_state("here", "cold")
     assert machine.daemon.model("there")["state"] == "ready"
     with pytest.raises(Refused, match="gpu0 is lost: it has fallen off the bus"):
         client.call("Load", model="here", timeoutSec=2)
@@ -357,7 +357,7 @@ def test_a_gpu_that_falls_off_the_bus_ends_the_load_on_it_and_takes_loads_when_i
         here={"device": ["gpu0"], "size_mib": 1024, "gate": str(machine.gate)},
         either={"device": "gpu", "size_mib": 2048, "gate": str(machine.gate)},
     )
-    with machine.daemon.client() as other:
+    with machine.client() as other:
         client.send("Load", {"model": "here"})
         machine.until(lambda: machine.driver.used(0) == GIB)
         other.send("Load", {"model": "either"})
@@ -383,7 +383,7 @@ def test_a_gpu_that_is_taken_out_keeps_its_number_for_when_it_is_put_back(machin
     )
     client.call("Load", model="here")
     machine.driver.remove(0)
-    machine.daemon.until_state("here", "cold")
+    machine.until_state("here", "cold")
     with DataLine(client.call("Get", model="there")) as line:
         assert line.call("tell")["gpus"] == [1]
     machine.driver.put_back(0)

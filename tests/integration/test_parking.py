@@ -278,7 +278,7 @@ PARKER = {"device": "gpu0", "size_mib": 3000, "context_mib": 300, "memory": "350
 
 def parked(machine: Machine, pid: int) -> dict[str, Any]:
     """The model has parked; what is booked for it once that has been seen."""
-    machine.daemon.until_state("parker", "parked")
+    machine.until_state("parker", "parked")
     machine.until(lambda: machine.driver.used(0) == 300 * MIB)
     found: dict[str, Any] = machine.until(
         lambda: (m := machine.daemon.model("parker"))["bookedBytes"].get("gpu0") == 300 * MIB and m
@@ -289,7 +289,7 @@ def parked(machine: Machine, pid: int) -> dict[str, Any]:
 
 def load(machine: Machine, model: str = "parker") -> dict[str, Any]:
     """What a model tells of itself, loaded if it is not."""
-    with machine.daemon.client() as client, DataLine(client.call("Get", model=model)) as line:
+    with machine.client() as client, DataLine(client.call("Get", model=model)) as line:
         told: dict[str, Any] = line.call("tell")
         return told
 
@@ -327,7 +327,7 @@ def test_a_parked_model_ends_after_its_time(machine: Machine) -> None:
     machine.start(parker={**PARKER, "park_timeout": "500ms"})
     load(machine)
     machine.until_logged("parked for long enough (park_timeout)")
-    machine.daemon.until_state("parker", "cold")
+    machine.until_state("parker", "cold")
     machine.until(lambda: machine.device("gpu0")["bookedBytes"] == 0)
     assert machine.driver.used(0) == 0
 
@@ -335,7 +335,7 @@ def test_a_parked_model_ends_after_its_time(machine: Machine) -> None:
 def test_a_model_that_may_not_park_ends_when_idle(machine: Machine) -> None:
     machine.start(parker={**PARKER, "park_timeout": "0s"})
     load(machine)
-    machine.daemon.until_state("parker", "cold")
+    machine.until_state("parker", "cold")
     assert "parked" not in machine.daemon.log_text()
 
 
