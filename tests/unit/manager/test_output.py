@@ -27,10 +27,20 @@ def test_lines_come_out_in_order_before_the_process_ends() -> None:
         assert [log.readline() for _ in range(3)] == ["line 0\n", "line 1\n", "line 2\n"]
 
 
+def fill(pipe: int) -> None:
+    """Writes to a pipe as much as goes into it."""
+    os.set_blocking(pipe, False)
+    with contextlib.suppress(BlockingIOError):
+        while os.write(pipe, b"\n" * 4096):
+            pass
+    os.set_blocking(pipe, True)
+
+
 def test_a_log_that_nobody_reads_stops_nobody_and_says_what_it_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(output, "MAX_UNWRITTEN", 100)
     monkeypatch.setattr(output, "PATIENCE_S", 0.01)
     reading, writing = os.pipe()
+    fill(writing)
     with open(writing, "w", encoding="utf-8") as stream, open(reading, encoding="utf-8") as log:
         writer = Writer(stream)
         emitting = threading.Thread(target=lambda: [writer.emit(record("x" * 1000)) for _ in range(500)], daemon=True)
@@ -39,10 +49,10 @@ def test_a_log_that_nobody_reads_stops_nobody_and_says_what_it_lost(monkeypatch:
         assert not emitting.is_alive()
         writer.flush()  # gives up
         while writer._unwritten.qsize():
-            assert log.readline() == "x" * 1000 + "\n"
+            assert log.readline() in ("\n", "x" * 1000 + "\n")
         writer.emit(record("read again"))
         lines = iter(log.readline, "read again\n")
-        lost = next(line for line in lines if not line.startswith("x"))
+        lost = next(line for line in lines if not line.startswith(("x", "\n")))
         assert lost.endswith(" lines of the log were lost: nobody read it\n")
         assert 0 < int(lost.split()[0]) <= 400
 
