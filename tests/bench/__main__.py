@@ -8,7 +8,7 @@ import time
 import traceback
 from pathlib import Path
 
-from . import cold, commands, idle, kill, report, roundtrip, simulation, start
+from . import cold, commands, decisions, idle, kill, predictions, release, report, roundtrip, simulation, start
 from .figure import Figure
 
 BENCHES = {
@@ -18,6 +18,9 @@ BENCHES = {
     "cold": cold.figures,
     "kill": kill.figures,
     "idle": idle.figures,
+    "decisions": decisions.figures,
+    "release": release.figures,
+    "predictions": predictions.figures,
     "simulation": simulation.figures,
 }
 CHECKOUT = Path(__file__).resolve().parents[2]

@@ -17,7 +17,7 @@ from rich.text import Text
 
 from .figure import Figure, Goal
 
-DIGITS = {"s": 3, "ms": 1, "µs": 1, "MB": 1, "1/s": 2, "k/s": 1, "": 0}
+DIGITS = {"s": 3, "ms": 1, "µs": 1, "MB": 1, "%": 1, "1/s": 2, "k/s": 1, "": 0}
 
 
 def amount(value: float | None, unit: str) -> str:
