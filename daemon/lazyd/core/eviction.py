@@ -87,11 +87,12 @@ def census(world: World) -> Census:
     if not isinstance(known, Census):
         known = world.census = Census()
         again = list(world.workers)
-    else:
+    elif world.stirred or world.ledger.changed or world.now > known.at:
         changed = world.stirred | {holder.partition("/")[0] for holder in world.ledger.changed}
-        if world.now > known.at:
-            changed |= {id_ for id_, standing in known.standings.items() if standing.moment <= world.now}
+        changed |= {id_ for id_, standing in known.standings.items() if standing.moment <= world.now}
         again = sorted(changed)
+    else:
+        return known
     known.at = world.now
     world.stirred.clear()
     world.ledger.changed.clear()
