@@ -5,8 +5,8 @@ all that is booked on a device and all that strangers use of it fit beside each 
 what has come on top since the last admission there, if without that there would have been room:
 
 - bytes that strangers have taken since that admission's sample was begun;
-- bytes that somebody has, or wanted, beyond what was booked for him then: a model that declared too little, or nothing,
-  and has not been learned, or leaks; a program that uses more than it reserved.
+- bytes that somebody has taken since, or wanted, beyond what was booked for him then: a model that declared too
+  little, or nothing, and has not been learned, or leaks; a program that uses more than it reserved.
 
 Everything else could have been avoided. A model whose author had declared enough, and for which too little was
 booked all the same because of what had been learned, is told apart.
@@ -46,27 +46,22 @@ class Gpu:
     """What was allocated on one, at a moment."""
 
     total: int
-    held: dict[int, dict[int, int]] = field(default_factory=dict)
-    """By pid and serial, until it was given back."""
-    taken: list[tuple[float, int, int]] = field(default_factory=list)
-    """By strangers: when, the serial, how much."""
+    held: dict[int, dict[int, tuple[float, int]]] = field(default_factory=dict)
+    """By pid and serial, until it was given back: since when, and how much."""
 
     def apply(self, happening: Happening) -> None:
-        at = happening.at_ns / 1e9
         if happening.what == TAKEN:
-            self.held.setdefault(happening.pid, {})[happening.serial] = happening.bytes
-            if is_stranger(happening.pid):
-                self.taken.append((at, happening.serial, happening.bytes))
+            self.held.setdefault(happening.pid, {})[happening.serial] = happening.at_ns / 1e9, happening.bytes
         elif happening.what == GIVEN_BACK:
             self.held.get(happening.pid, {}).pop(happening.serial, None)
 
-    def of(self, pid: int) -> int:
-        return sum(self.held.get(pid, {}).values())
+    def of(self, pid: int, *, before: float = float("inf")) -> int:
+        """What a process has, of what it took before a moment."""
+        return sum(n for at, n in self.held.get(pid, {}).values() if at < before)
 
     def late(self, since: float) -> int:
         """What strangers have taken since, and still have."""
-        living = {serial for pid, each in self.held.items() if is_stranger(pid) for serial in each}
-        return sum(n for at, serial, n in self.taken if at >= since and serial in living)
+        return sum(self.of(pid) - self.of(pid, before=since) for pid in self.held if is_stranger(pid))
 
 
 class Judge:
@@ -134,7 +129,9 @@ class Judge:
             needs = gpu.of(pid) + (refused.bytes if pid == refused.pid else 0)
             if is_stranger(pid) or not needs:
                 continue
-            booked = self._booked(pid, name, refused.gpu, admitted)
+            # What it had for long by then had been seen, and was counted whether it was booked or not.
+            seen = gpu.of(pid, before=admitted - SAMPLE_S)
+            booked = max(seen, self._booked(pid, name, refused.gpu, admitted))
             who = self._roll[pid][0] if pid in self._roll else "a program"
             words.append(f"{who} (pid {pid}) {needs >> 20} of {booked >> 20} MiB")
             if needs > booked:

@@ -100,6 +100,14 @@ def test_needing_more_than_was_declared_and_booked_are_told_apart() -> None:
     assert causes(admitted(10.0, 400), program, refused, need_mib=700) == {FIRST: 1}
 
 
+def test_what_a_model_took_beyond_its_booking_long_before_the_admission_was_known() -> None:
+    grown = happening(5.0, TAKEN, PID, 700, 700, 1)
+    refused = happening(10.2, REFUSED, OTHER_PID, 400, 700, 0)
+    assert causes(admitted(10.0, 100), grown, refused) == {AVOIDABLE: 1}
+    grown = happening(9.9, TAKEN, PID, 700, 700, 1)
+    assert causes(admitted(10.0, 100), grown, refused, need_mib=700) == {FIRST: 1}
+
+
 def test_an_admission_that_leaves_less_than_nothing_is_a_violation() -> None:
     record = admitted(10.0, 600, free_mib=-1)
     assert admissions.check(record) == 1
