@@ -15,7 +15,7 @@ from lazyd.core import view
 from lazyd.core.core import Core
 from lazyd.core.needs import Forecast
 from lazyd.core.records import Prediction
-from lazyd.core.shown import Device, Model
+from lazyd.core.shown import Device, Model, Stranger
 from lazyd.core.spec import ModelSpec
 from lazyd.core.why import why
 from lazyd.errors import InvalidParameter, ModelNotFound
@@ -26,6 +26,7 @@ from . import foretold, metrics
 from .apart import Apart
 from .configuration import Configuration
 from .fitting import Fit
+from .holders import name_of
 from .journal import Journal
 from .logs import LogReader
 from .measuring import Measuring
@@ -33,6 +34,8 @@ from .phase import Phase
 from .prediction import describe, reason_of
 
 SCHEMA = 1
+STRANGERS = 5
+"""So many processes of others are named, for each device."""
 LOG_LOOK_S = 0.2
 """How often the log that a client follows is looked at."""
 
@@ -109,14 +112,17 @@ class Looking:
         )
 
     def _devices(self) -> list[Device]:
-        """As the core knows them. That one does not answer it knows only if it has asked for it."""
-        silent = self._measuring.silent
-        return [
-            msgspec.structs.replace(device, state="silent")
-            if device.state == "ok" and device.name in silent
-            else device
-            for device in view.devices(self._core)
-        ]
+        """As the core knows them, with what it is not told: by whom they are used unasked, and, if it has not asked for
+        it, that one does not answer."""
+        silent, strangers = self._measuring.silent, self._measuring.strangers
+        shown = []
+        for device in view.devices(self._core):
+            if device.state == "ok" and device.name in silent:
+                device = msgspec.structs.replace(device, state="silent")
+            elif device.state == "ok" and (using := strangers.get(device.name)):
+                device = msgspec.structs.replace(device, strangers=largest(using))
+            shown.append(device)
+        return shown
 
     def health(self, call: Call, _: given_for.Parameters) -> None:
         phase = self._phase()
@@ -220,6 +226,12 @@ class Looking:
         if warnings := [*self._configuration.warnings, *self._fit.warnings, *self._measuring.warnings]:
             daemon["warnings"] = warnings
         return daemon
+
+
+def largest(using: Mapping[int, int]) -> list[Stranger]:
+    """Those processes that use most, by name."""
+    ordered = sorted(using.items(), key=lambda one: -one[1])[:STRANGERS]
+    return [Stranger(pid=pid, bytes=used, name=name_of(pid)) for pid, used in ordered]
 
 
 def _shown(spec: ModelSpec) -> dict[str, object]:
