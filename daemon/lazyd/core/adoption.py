@@ -57,6 +57,7 @@ def adopt(world: World, report: WorkerReport) -> None:
         gpus=tuple(report.memo.get("gpus") or ()),
         service=report.memo.get("service"),
         promised=dict(report.memo.get("booking") or {}),
+        load_peak=dict(report.memo.get("booking") or {}),  # what an earlier manager has measured is not known
         measured_bytes=dict(report.measured_bytes),
     )
     world.workers[worker.id] = worker

@@ -63,7 +63,8 @@ def report(world: World, worker: Worker, device: str, n: int, booked: int) -> No
 
 def learn(world: World, worker: Worker, *, ran_out: bool = False) -> None:
     """Tells what a worker needed, for the next of its kind: if a call has ended in it, or if its booking was
-    too small. Of what was never measured, as in a load under an earlier manager, the booking is all that is known."""
+    too small. A load too quick to be measured is taken to have needed no more than its service did; of what was
+    never measured, or shown without a byte, the booking is all that is known."""
     promised, service = worker.promised, worker.service_peak
     seen = {name: max(worker.load_peak.get(name, 0), service.get(name, 0)) for name in promised}
     exceeded = any(n > promised[name] for name, n in seen.items())
@@ -71,7 +72,7 @@ def learn(world: World, worker: Worker, *, ran_out: bool = False) -> None:
     if not worker.way or not (was_used or exceeded):
         return
     if was_used:
-        peak = {name: max(worker.load_peak.get(name, n), service.get(name, n)) for name, n in promised.items()}
+        peak = {name: seen[name] or n for name, n in promised.items()}
         if worker.identity in world.brief:
             peak |= {name: max(peak[name], promised[name]) for name in worker.gpus}
     else:

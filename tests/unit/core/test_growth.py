@@ -5,7 +5,7 @@ from lazyd.core.lifecycle import State
 from lazyd.core.needs import Forecast, Need
 from lazyd.core.spec import GIB, Settings
 
-from .story import RESIDENT, Story, spec
+from .story import RESIDENT, Story, spec, ways
 
 
 def measure(story: Story, model: str, gib: float) -> None:
@@ -168,6 +168,51 @@ def test_what_was_never_measured_was_as_booked() -> None:
     assert learned.peak.gpu_bytes == (4 * GIB,)
     assert learned.service is not None
     assert learned.service.gpu_bytes == (4 * GIB,)
+
+
+def test_a_load_too_quick_to_be_measured_does_not_confirm_what_was_foreseen() -> None:
+    story = Story(spec("a"), sizes={"a": 4})
+    request = story.get("a")
+    story.ready("a", after=0.1)
+    story.call(request)
+    measure(story, "a", 0.25)
+    story.end_call(request)
+    story.exit("a", status=0)
+    (learned,) = (effect for effect in story.effects if isinstance(effect, effects.Learn))
+    assert learned.peak == learned.service == Need(ram_bytes=GIB // 4)
+
+
+def test_of_a_load_under_an_earlier_manager_its_booking_is_all_that_is_known() -> None:
+    first = Story(spec("a"), sizes={"a": 4})
+    first.hot("a")
+    (memo,) = (done.memo for done in first.effects if isinstance(done, effects.StartWorker))
+    ready = events.ObjectReport(model="a", state="ready", since=90.0, load_s=2.0)
+    found = events.WorkerReport(worker="w1", pid=7, started=50.0, endpoint="/run/x", memo=memo, objects=(ready,))
+    story = Story(spec("a"), sizes={"a": 4}, host=False)
+    story.tell(events.HostFound(workers=(found,)))
+    measure(story, "a", 1)
+    story.end_call(story.call(story.get("a")))
+    story.exit("a", status=0)
+    (learned,) = (effect for effect in story.effects if isinstance(effect, effects.Learn))
+    assert (learned.peak, learned.service) == (Need(ram_bytes=4 * GIB), Need(ram_bytes=GIB))
+
+
+def test_what_a_life_has_taught_is_of_the_files_that_were_looked_at_before_it() -> None:
+    predicted = {"a": events.Predicted(model="a", ways=ways(4), digest="of v1")}
+    story = Story(spec("a"), predictions=predicted)
+    story.hot("a")
+    measure(story, "a", 1)
+    (memo,) = (done.memo for done in story.effects if isinstance(done, effects.StartWorker))
+    ready = events.ObjectReport(model="a", state="ready", since=90.0, load_s=2.0)
+    found = events.WorkerReport(worker="w1", pid=7, started=50.0, endpoint="/run/x", memo=memo, objects=(ready,))
+    later = Story(spec("a"), predictions=predicted, host=False)
+    later.tell(events.HostFound(workers=(found,)))
+    later.end_call(later.call(later.get("a")))
+    measure(later, "a", 1)
+    for each in (story, later):
+        each.exit("a", status=0)
+        (learned,) = (effect for effect in each.effects if isinstance(effect, effects.Learn))
+        assert learned.digest == "of v1"
 
 
 def test_what_exceeded_its_booking_has_taught_so_without_a_call() -> None:

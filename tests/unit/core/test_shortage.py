@@ -80,6 +80,20 @@ def test_what_runs_out_although_all_that_was_booked_was_there_needs_more_than_wa
     assert learned(story)[-1].peak.gpu_bytes == (7 * GIB + 1,)
 
 
+def test_a_worker_that_its_driver_hides_and_that_runs_out_needs_more_too() -> None:
+    """In a container: it is never seen beyond its booking, and what it takes beyond looks like others'."""
+    story, _ = loading()
+    for used in (2, 9.9):
+        story.sample("gpu0", used_bytes=int(used * GIB), held_bytes={})
+    story.sticky["hidden", "gpu0"] = int(9.9 * GIB)
+    runs_out(story)
+    assert learned(story) == []
+    story.unstick("gpu0")
+    (only,) = learned(story)
+    assert 4 * GIB < only.peak.gpu_bytes[0] <= 10 * GIB
+    assert story.core.world.ledger.held(story.worker("a"))["gpu0"] == 4 * GIB  # the story foretells the same again
+
+
 def test_one_failure_does_not_raise_it_beyond_measure_or_beyond_what_there_is() -> None:
     story = Story(spec("a", device=("gpu0",)), gpus_gib=(10,), sizes={"a": 1}, settings=NO_MARGIN)
     story.get("a", timeout=100)

@@ -192,6 +192,7 @@ async def test_a_host_that_goes_during_a_dry_run_has_made_none(desk: Desk) -> No
 async def test_one_that_was_kept_and_is_not_understood_is_made_again(desk: Desk) -> None:
     desk.add()
     await desk.in_ram()
+    await desk.learning.settled()
     with sqlite3.connect(desk.folder / "state" / "learned.db") as other:
         other.execute("UPDATE dry_runs SET needs = replace(needs, '777', '-777')")
     assert (await desk.in_ram()).peak == Need(777)
