@@ -23,13 +23,12 @@ from .world import World
 class Outlook:
     """By device, for who comes next, is not nested and has no plan yet."""
 
-    stamp: tuple[int, ...]
     room: dict[str, int]
     """What is free or on its way to be, and not meant for others."""
     lasting: dict[str, int]
     """What could be had some time: all but what is kept, reserved, or strangers'. No less than this."""
-    is_drained: bool
-    """A plan waits for what is busy and needs some RAM: no other one may."""
+    more: dict[bool, Booking]
+    """What might leave for it, by whether it is overdue: then what is busy may be waited for, too."""
 
 
 class Line:
@@ -59,6 +58,10 @@ class Line:
             if n and plan.seeker is not seeker and (plan.seeker.nested or not seeker.nested):
                 left -= n
         return left
+
+    def look_anew(self) -> None:
+        """Something may be decided for the next one, and then all is different for those behind."""
+        self._outlook = None
 
     def is_passed_by(self, seeker: Seeker, *, overdue: bool) -> bool:
         """Whether nothing can be done for one who waits, as is seen at once. Then it has kept its place: if it is
@@ -94,7 +97,7 @@ class Line:
         devices, room = self.world.ledger.devices, outlook.room
         if plan is not None:
             return max([min(devices[name].free_bytes, room[name] + plan.booking.get(name, 0)) for name in names])
-        more = most_freed(self.world, finish=overdue and not outlook.is_drained)
+        more = outlook.more[overdue]
         return max([room[name] + more.get(name, 0) for name in names])
 
     def _devices(self, model: Model) -> tuple[list[str], bool]:
@@ -109,11 +112,10 @@ class Line:
         return known
 
     def _look(self) -> Outlook:
-        """The sums, added up anew when something was decided: then all is different for those behind."""
-        world = self.world
-        stamp = (world.steps, len(world.plans), len(world.ledger.bookings))
-        if self._outlook is not None and self._outlook.stamp == stamp:
+        """The sums, as long as nothing can have changed them."""
+        if self._outlook is not None:
             return self._outlook
+        world = self.world
         devices = [device for device in world.ledger.devices.values() if device.kind != SLOTS]
         kept = added_up(world.ledger.freed_by(worker.id) for worker in keepers(world))
         reserved = added_up({known.device: known.bytes} for known in world.reservations.values())
@@ -123,10 +125,13 @@ class Line:
         if RAM in lasting:
             lasting[RAM] -= world.ledger.file_bytes
         self._outlook = Outlook(
-            stamp=stamp,
             room={name: n - planned.get(name, 0) - self.ahead.get(name, 0) for name, n in room.items()},
             lasting=lasting,
-            is_drained=plans.drains_already(world, [RAM]),
+            more={
+                False: most_freed(world, finish=False),
+                # A plan that waits for what is busy and needs some RAM is the only one that may.
+                True: most_freed(world, finish=not plans.drains_already(world, [RAM])),
+            },
         )
         return self._outlook
 

@@ -53,6 +53,7 @@ def consider(world: World, seeker: Seeker, line: Line) -> None:
     """The steps above, for one who waits."""
     if not seekers.is_known(world, seeker) or line.is_passed_by(seeker, overdue=is_overdue(world, seeker)):
         return
+    line.look_anew()
     if crowding.joins_a_crowd(world, seeker):
         line.blocked.append(seeker)
         return
