@@ -186,8 +186,7 @@ def expected(model: Model, way: str, layers: Layers, counts: dict[str, int]) -> 
             by_gpu.append(layers.gpu_bytes + sum(layers.gpu_layer_bytes[ends - count : ends]))
             ends -= count
     need = Need(ram_bytes=layers.ram_bytes + sum(layers.ram_layer_bytes[:ends]), gpu_bytes=tuple(reversed(by_gpu)))
-    source = next((forecast.source for forecast in prediction_of(model).ways.values()), "file size")
-    return Forecast(peak=need, source=source)
+    return Forecast(peak=need)
 
 
 def place(

@@ -2,6 +2,7 @@
 
 In this order: what was learned from loads of the same description and files; what its author has
 declared; a dry run of its runtime; its files, times what loads of this runtime have taken more than that; a default.
+A division that was never loaded is expected to take as much more or less than its runtime tells as the whole model is.
 """
 
 from __future__ import annotations
@@ -82,7 +83,8 @@ def predicted(model: str, declared_bytes: int | None, by_files: Told, dry_run: T
     for way, learned in known.ways.items():
         service = learned.service and _at_most(learned.service, learned.peak)
         ways[way] = Forecast(peak=learned.peak, service=service, source=LEARNED)
-    return Predicted(model=model, ways=ways, layers=best.layers, files=best.files)
+    layers = None if best.layers is None else _corrected(best.layers, *(_ratio(way, best, ways) for way in (GPU, RAM)))
+    return Predicted(model=model, ways=ways, layers=layers, files=best.files)
 
 
 def factors(way: str, measured: Need, by_files: Told) -> dict[str, float]:
@@ -107,6 +109,26 @@ def _declared(declared_bytes: int, side: Side, files: Mapping[str, int]) -> Need
     if not side.gpu:
         return Need(ram_bytes=max(0, declared_bytes - sum(files.values())))
     return Need(ram_bytes=side.ram, gpu_bytes=(declared_bytes,))
+
+
+def _ratio(way: str, told: Told, ways: Mapping[str, Forecast]) -> float:
+    """How much more is expected of the whole model than was told. Its author may say whatever he likes."""
+    side = told.sides.get(way)
+    if side is None or way not in ways:
+        return 1.0
+    before, now = ((need.gpu_bytes[0] if way == GPU else need.ram_bytes) for need in (side.need, ways[way].peak))
+    ratio = now / before if before else 1.0
+    return ratio if ways[way].source == DECLARED else bounded(ratio)
+
+
+def _corrected(layers: Layers, on_gpu: float, in_ram: float) -> Layers:
+    """What a process has in RAM however it is divided is little, and not what was measured."""
+    return Layers(
+        gpu_layer_bytes=tuple(int(n * on_gpu) for n in layers.gpu_layer_bytes),
+        ram_layer_bytes=tuple(int(n * in_ram) for n in layers.ram_layer_bytes),
+        gpu_bytes=int(layers.gpu_bytes * on_gpu),
+        ram_bytes=layers.ram_bytes,
+    )
 
 
 def _estimated(side: Side, source: str, factors: Mapping[str, float]) -> Forecast:

@@ -79,6 +79,40 @@ def test_a_kind_of_device_of_which_nothing_was_learned_is_not_corrected() -> Non
     assert found["gpu"].peak == Need(20, (500,))
 
 
+SAYS_MORE = Known(ways={"gpu": Peak(Need(20, (750,)))})
+
+
+@pytest.mark.parametrize(
+    ("known", "declared", "dry_run", "on_gpu", "in_ram"),
+    [
+        (NOTHING, None, None, 1, 1),
+        (NOTHING, None, DRY_RUN, 1, 1),
+        (NOTHING, 1000, None, 2, (1000 - 40) / 100),
+        (Known(factors={"gpu": 1.5}), None, None, 1.5, 1),
+        (Known(factors={"ram": 3.0}), None, None, 1, 3),
+        (Known(factors={"gpu": 1.5, "ram": 3.0}), None, DRY_RUN, 1, 1),
+        (SAYS_MORE, 1000, None, 1.5, (1000 - 40) / 100),
+        (Known(ways={"gpu": Peak(Need(20, (5000,)))}), None, None, 4, 1),
+    ],
+    ids=["nothing", "a dry run", "declared", "gpu", "ram", "not of a dry run", "learned", "within bounds"],
+)
+def test_a_division_takes_as_much_more_as_the_whole_does(
+    known: Known, declared: int | None, dry_run: Told | None, on_gpu: float, in_ram: float
+) -> None:
+    found = forecasts.predicted("m", declared, BY_FILES, dry_run, known).layers
+    assert found == Layers(
+        gpu_layer_bytes=tuple(int(n * on_gpu) for n in (10, 10, 5)),
+        ram_layer_bytes=tuple(int(n * in_ram) for n in (1, 1, 0)),
+        gpu_bytes=int(50 * on_gpu),
+        ram_bytes=7,
+    )
+
+
+def test_layers_of_what_was_told_to_take_nothing_stay_as_they_are() -> None:
+    nothing = msgspec.structs.replace(BY_FILES, ram=None, gpu=Side(20, (0,)))
+    assert forecasts.predicted("m", 1000, nothing, None, NOTHING).layers == LAYERS
+
+
 def test_a_default_is_not_corrected() -> None:
     found = ways(Known(factors={"ram": 3.0}), by_files=Told("default", ram=Side(256)))
     assert found == {"ram": Forecast(peak=Need(256), source="default")}
