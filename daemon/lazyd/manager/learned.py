@@ -12,7 +12,7 @@ import glob
 import os
 import re
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from . import peaks
 from .lessons import Known, Lesson, Subject
@@ -22,7 +22,9 @@ SCHEMA = 1
 MOST_ASIDE = 3
 """So many damaged files are kept, the last ones."""
 BUSY_S = 1.0
-"""Another manager, which is about to go, may have the file for so long."""
+"""Another process may have the file for so long when it is read."""
+WRITE_BUSY_S = 0.05
+"""When it is written that is tried again later, so that nobody who reads waits for it."""
 _TRIES = 3
 """With the file, with a new one, in memory."""
 _ASIDE = re.compile(r"\.corrupt-(\d+)$")
@@ -57,7 +59,9 @@ class Store:
         """Keeps all of it, or nothing and answers False: another process has the file just now."""
         for _ in range(_TRIES):
             try:
-                peaks.write(self._database(), learned)
+                database = self._database()
+                with _patience(database, WRITE_BUSY_S):
+                    peaks.write(database, learned)
                 return True
             except sqlite3.Error as error:
                 if _code(error) in _BUSY:
@@ -127,6 +131,16 @@ class Store:
     def _say(self, problem: str) -> None:
         self.problem = problem
         self.messages.append(problem)
+
+
+@contextlib.contextmanager
+def _patience(database: sqlite3.Connection, busy_s: float) -> Iterator[None]:
+    """Waits for so long, and no longer, while another process has the file."""
+    database.execute(f"PRAGMA busy_timeout = {int(busy_s * 1000)}")
+    try:
+        yield
+    finally:
+        database.execute(f"PRAGMA busy_timeout = {int(BUSY_S * 1000)}")
 
 
 def _code(error: Exception) -> int:

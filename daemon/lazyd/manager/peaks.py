@@ -1,8 +1,7 @@
 """What loads have needed, as rows of a database.
 
 A peak belongs to a model as it is described and to the files that it was loaded from; if either
-changes, nothing is known of it. A peak rises at once to what was measured, and sinks by a tenth of
-the difference a life: one quiet day of a model that is sometimes used hard does not forget the hard use.
+changes, nothing is known of it.
 Dry runs are kept in the same way, so that each is made once; and for each runtime how much more
 loads have taken than was estimated from their files.
 """
@@ -20,11 +19,10 @@ import msgspec
 
 from lazyd.core.needs import MOST_BYTES, Need, gpus_of
 
-from .lessons import Known, Lesson, Life, Peak, Subject
+from .lessons import Known, Lesson, Life, Peak, Subject, after_life
 
 MOST = 10_000
 """So many peaks, and dry runs, are kept; what changed longest ago is forgotten first."""
-SINKS = 0.1
 MOST_LIVES = 8
 """A runtime's factor is a mean in which the last lives weigh most."""
 
@@ -98,25 +96,12 @@ def in_memory(source: sqlite3.Connection | None) -> sqlite3.Connection:
 
 
 def _write_life(database: sqlite3.Connection, life: Life) -> None:
-    old = known(database, life.subject).ways.get(life.way, Peak(life.peak, life.service))
-    peak = _moved(old.peak, life.peak)
-    service = old.service if life.service is None else _moved(old.service or life.service, life.service)
-    row = (*_key(life.subject), life.way, _text(peak), None if service is None else _text(service), time.time())
+    now = after_life(known(database, life.subject).ways.get(life.way), life)
+    service = None if now.service is None else _text(now.service)
+    row = (*_key(life.subject), life.way, _text(now.peak), service, time.time())
     database.execute("INSERT OR REPLACE INTO peaks VALUES (?, ?, ?, ?, ?, ?)", row)
     for device, factor in life.factors.items():
         database.execute(_FACTOR.replace(":most", str(MOST_LIVES)), (life.subject.runtime, device, factor))
-
-
-def _moved(old: Need, new: Need) -> Need:
-    """Up at once, down by little."""
-
-    def moved(before: int, now: int) -> int:
-        return now if now >= before else before - int(SINKS * (before - now))
-
-    if len(old.gpu_bytes) != len(new.gpu_bytes):
-        return new
-    gpus = tuple(map(moved, old.gpu_bytes, new.gpu_bytes))
-    return Need(ram_bytes=moved(old.ram_bytes, new.ram_bytes), gpu_bytes=gpus)
 
 
 def _forget(database: sqlite3.Connection, table: str, key: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 from lazyd.core.needs import Need
 from lazyd.manager import learned
 from lazyd.manager.learning import Learning
-from lazyd.manager.lessons import Known, Life, Subject
+from lazyd.manager.lessons import DryRun, Known, Life, Peak, Subject
 from lazyd.manager.tasks import Background
 
 from .waiting import until
@@ -110,6 +111,65 @@ async def test_what_another_process_keeps_from_being_written_is_written_later(
     learning.learn(life(1))
     await learning.settled()
     assert written == [[life(1)]] * 3
+
+
+async def test_who_asks_does_not_wait_for_what_is_being_written(
+    learning: Learning, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process writes: it may be read all the while."""
+    learning.learn(life(1000))
+    await learning.settled()
+    monkeypatch.setattr("lazyd.manager.learning.AGAIN_S", 60.0)
+    monkeypatch.setattr("lazyd.manager.learning.READ_S", 60.0)
+    other = sqlite3.connect(learning._path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    for ram in (2000, 1000):
+        learning.learn(life(ram))
+    learning.learn(DryRun(GEMMA, {"source": "dry run"}))
+    learning.learn(Life(Subject("other", "files", "llama_cpp"), "ram", Need(9), None))
+    known = await learning.known(GEMMA)
+    assert known.ways == {"ram": Peak(Need(1900))}
+    assert known.dry_run == {"source": "dry run"}
+    assert not learning.all_written.is_set()
+    other.execute("ROLLBACK")
+
+
+async def test_each_lesson_counts_once_whether_it_is_written_yet_or_not(
+    learning: Learning, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    may_go_on, begun = threading.Event(), threading.Event()
+    write = learned.Store.write
+
+    def slow(self: learned.Store, lessons: list[Life]) -> bool:
+        begun.set()
+        assert may_go_on.wait(30)
+        return write(self, lessons)
+
+    learning.learn(life(1000))
+    await learning.settled()
+    monkeypatch.setattr(learned.Store, "write", slow)
+    learning.learn(life(0))
+    await until(begun.is_set)
+    learning.learn(life(0))
+    asked = [asyncio.ensure_future(learning.known(GEMMA)) for _ in range(3)]  # before the write has ended
+    await asyncio.sleep(0)
+    may_go_on.set()
+    answers = [(await known).ways["ram"].peak for known in asked]
+    await learning.settled()
+    assert [*answers, (await learning.known(GEMMA)).ways["ram"].peak] == [Need(810)] * 4
+
+
+async def test_what_was_learned_a_moment_ago_is_known_though_the_disk_does_not_answer(
+    learning: Learning, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lazyd.manager.learning.READ_S", 0.05)
+    may_go_on = threading.Event()
+    monkeypatch.setattr(learned.Store, "write", lambda *_: may_go_on.wait(30))
+    learning.learn(life(5))
+    for _ in range(2):
+        assert (await learning.known(GEMMA)).ways == {"ram": Peak(Need(5))}
+    may_go_on.set()
+    await learning.settled()
 
 
 async def test_what_waits_to_be_written_is_bounded(learning: Learning, monkeypatch: pytest.MonkeyPatch) -> None:
