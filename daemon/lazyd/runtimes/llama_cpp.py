@@ -66,7 +66,7 @@ class LlamaCppRuntime:
         model, options, files = _read(spec)
         weights = llama_cpp_parts.weights(model, llama_cpp_library.repacked_types())
         figures = llama_cpp_needs.estimated(model, options)
-        on_gpu = llama_cpp_library.has_gpu_backend(llama_cpp_library.directory(spec))
+        on_gpu = llama_cpp_library.may_use_gpus(spec)
         needs = llama_cpp_needs.summed(weights, figures, options, files, on_gpu=on_gpu)
         return {**needs, "source": "file size"}
 

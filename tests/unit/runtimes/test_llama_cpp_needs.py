@@ -148,9 +148,58 @@ def test_a_library_without_gpu_support_loads_in_ram_alone(path: Path, libraries:
     assert (told["gpu"], told["layers"]) == (None, None)
 
 
-def test_for_another_interpreter_only_its_library_could_tell(path: Path, libraries: Path) -> None:
-    told = runtime_named("llama_cpp").needs({**spec(path, libraries), "python": "/bin/sh"})
-    assert (told["gpu"], told["layers"]) == (None, None)
+@pytest.fixture
+def interpreter(tmp_path: Path, libraries: Path) -> Path:
+    """Of a virtual environment with llama.cpp built for GPUs."""
+    python = tmp_path / "venv" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.symlink_to("/bin/sh")
+    packages = tmp_path / "venv" / "lib" / "python3.13" / "site-packages"
+    packages.mkdir(parents=True)
+    (libraries / "llama_cpp").rename(packages / "llama_cpp")
+    return python
+
+
+def of_interpreter(path: Path, python: Path) -> dict[str, Any]:
+    return runtime_named("llama_cpp").needs({**spec(path), "python": str(python)})
+
+
+def test_another_interpreters_library_is_found_beside_it(path: Path, interpreter: Path) -> None:
+    assert of_interpreter(path, interpreter)["gpu"] is not None
+    (cuda,) = interpreter.parents[1].rglob("libggml-cuda.so")
+    files = runtime_named("llama_cpp").files({**spec(path), "python": str(interpreter)})
+    assert files == [str(path), str(cuda.with_name("libllama.so"))]
+    cuda.unlink()
+    assert of_interpreter(path, interpreter)["gpu"] is None
+
+
+def test_a_virtual_environment_may_have_the_library_from_where_it_was_made(
+    path: Path, interpreter: Path, tmp_path: Path
+) -> None:
+    other = tmp_path / "other" / "bin" / "python"
+    other.parent.mkdir(parents=True)
+    interpreter.unlink()
+    interpreter.write_text("#!/bin/sh\n")
+    interpreter.chmod(0o755)
+    other.symlink_to(interpreter)
+    assert of_interpreter(path, other)["gpu"] is not None
+    (cuda,) = interpreter.parents[1].rglob("libggml-cuda.so")
+    cuda.unlink()
+    assert of_interpreter(path, other)["gpu"] is None
+
+
+def test_another_interpreter_whose_library_is_not_found_may_use_gpus(path: Path, interpreter: Path) -> None:
+    (library,) = interpreter.parents[1].rglob("llama_cpp")
+    library.rename(library.with_name("elsewhere"))
+    assert of_interpreter(path, interpreter)["gpu"] is not None
+
+
+def test_what_is_put_before_an_interpreters_own_packages_goes_first(
+    path: Path, interpreter: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "first" / "llama_cpp").mkdir(parents=True)
+    told = {**spec(path, tmp_path / "first"), "python": str(interpreter)}
+    assert runtime_named("llama_cpp").needs(told)["gpu"] is None
 
 
 def test_the_library_may_be_elsewhere(path: Path, libraries: Path) -> None:
