@@ -51,19 +51,29 @@ class Options:
 
     @classmethod
     def of(cls, spec: dict[str, Any], own_context: int | None) -> Options:
-        """Of a model made for a context of `own_context`. Raises `ValueError` for a value of a wrong kind."""
+        """Of a model made for a context of `own_context`.
+
+        Raises:
+            ValueError: a value is of a wrong kind, or an option makes memory that cannot be accounted for.
+        """
         given = spec.get("options", {})
         n_ctx = context_length(own_context, spec)
         n_batch = min(n_ctx, number(given, "n_batch", DEFAULT_BATCH))
         gpu_layers = number(given, "n_gpu_layers", ALL_LAYERS)
         lora_path = given.get("lora_path")
+        is_mapped = bool(given.get("use_mmap", True)) and lora_path is None
+        if is_mapped and given.get("use_mlock"):
+            raise ValueError(
+                "use_mlock does not fit a mapped file: the kernel counts its locked pages as used, and nobody can tell "
+                "whose they are; say use_mmap = false beside it, or leave it out"
+            )
         return cls(
             n_ctx=n_ctx,
             n_batch=n_batch,
             n_ubatch=min(n_batch, number(given, "n_ubatch", DEFAULT_BATCH)),
             key_bits=_bits(number(given, "type_k", _F16)),
             value_bits=_bits(number(given, "type_v", _F16)),
-            is_mapped=bool(given.get("use_mmap", True)) and lora_path is None,
+            is_mapped=is_mapped,
             is_cached_beside_layers=bool(given.get("offload_kqv", True)),
             is_flash=bool(given.get("flash_attn", False)),
             all_logits=bool(given.get("logits_all", False)),

@@ -282,6 +282,7 @@ def test_what_the_processor_wants_in_another_order_is_no_page_of_the_file(path: 
         ({"n_ctx": "4k"}, "the option n_ctx is a whole number, not '4k'"),
         ({"n_gpu_layers": True}, "the option n_gpu_layers is a whole number, not True"),
         ({"type_k": 77}, "77 is none that is known"),
+        ({"use_mlock": True}, "use_mlock does not fit a mapped file: .* say use_mmap = false beside it"),
     ],
 )
 def test_an_option_of_the_wrong_kind_is_said_before_anything_starts(
@@ -289,6 +290,12 @@ def test_an_option_of_the_wrong_kind_is_said_before_anything_starts(
 ) -> None:
     with pytest.raises(ValueError, match=reason):
         needs(path, **option)
+
+
+@pytest.mark.parametrize("options", [{"use_mmap": False}, {"lora_path": "/proc/self/exe"}])
+def test_memory_that_is_the_processs_own_may_be_locked(path: Path, options: dict[str, Any]) -> None:
+    assert in_ram(path, **options, use_mlock=True) == in_ram(path, **options)
+    assert in_ram(path, use_mlock=False) == in_ram(path)
 
 
 def test_needs_depend_on_the_models_files_and_on_the_library(path: Path, libraries: Path) -> None:
