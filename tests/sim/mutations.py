@@ -128,7 +128,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation("the margin is used", ("admission_fits",), "calm", put(ledger.Device, "limit_bytes", broken.NO_MARGIN)),
     Mutation(
         "bytes are free when the order to stop is given",
-        ("admission_fits",),
+        ("admission_fits", "admission_is_seen"),
         "calm",
         put(lives, "stop_worker", broken.released_at_stop),
     ),

@@ -22,7 +22,7 @@ from .profiles import ABOUT_MEMORY
 from .runner import ScheduleFailed, run_schedule
 
 COUNT = 10_000
-EVENTS = 120
+EVENTS = 100
 """In each schedule, before there is peace."""
 AT_ONCE = 25
 """So many schedules are one task of a process."""
