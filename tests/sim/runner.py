@@ -69,7 +69,7 @@ class TookTooLongError(Exception):
 
 @contextlib.contextmanager
 def time_limit(seconds: float) -> Iterator[None]:
-    """Real seconds for one schedule: a core that never returns is a finding, not a hanging test."""
+    """Seconds of work for one schedule: a core that never returns is a finding, not a hanging test."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -77,13 +77,13 @@ def time_limit(seconds: float) -> Iterator[None]:
     def too_long(*_: object) -> None:
         raise TookTooLongError(f"no end after {seconds:g} s")
 
-    before = signal.signal(signal.SIGALRM, too_long)
-    timer = signal.setitimer(signal.ITIMER_REAL, seconds)
+    before = signal.signal(signal.SIGVTALRM, too_long)
+    timer = signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, *timer)
-        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_VIRTUAL, *timer)
+        signal.signal(signal.SIGVTALRM, before)
 
 
 def run_many(base: int, events: int, profile: str | None = None, each: int = EVENTS_A_SCHEDULE) -> Total:
