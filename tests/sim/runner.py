@@ -58,8 +58,9 @@ def run_schedule(seed: int, events: int = EVENTS_A_SCHEDULE, profile: str | None
     try:
         with time_limit(LONGEST_SCHEDULE_S + events / 1000):
             world.run(events)
-    except Violation as violation:
-        raise ScheduleFailed(seed, events, chosen.name, violation, story(world)) from violation
+    except (Violation, TookTooLongError) as found:
+        violation = found if isinstance(found, Violation) else Violation("core_carries_on", str(found))
+        raise ScheduleFailed(seed, events, chosen.name, violation, story(world)) from found
     return world
 
 
