@@ -27,7 +27,9 @@ from .schedule import Schedule
 from .watching import Record
 
 SAMPLE_S = 1.1
-"""A sample that lazyd builds on is a second old at most."""
+"""A sample that lazyd builds on is a second old at most,"""
+SLOW_S = 2.0
+"""and where a driver hangs, it may have taken so long to come."""
 
 STRANGER = "strangers had come"
 FIRST = "a model needed more than anybody knew"
@@ -76,6 +78,7 @@ class Judge:
         programs: Mapping[int, tuple[int, int]],
     ) -> None:
         self._schedule = schedule
+        self._sample_s = SAMPLE_S + (SLOW_S if "driver hangs" in schedule.traits else 0.0)
         self._record = record
         self._roll = roll
         self._programs = programs
@@ -122,7 +125,7 @@ class Judge:
         admissions = self._admissions[refused.gpu]
         last = bisect_left(admissions, at) - 1
         admitted = admissions[last] if last >= 0 else self._record.began
-        late = gpu.late(admitted - SAMPLE_S)
+        late = gpu.late(admitted - self._sample_s)
         beyond: Counter[str] = Counter()
         words = []
         for pid in {*gpu.held, refused.pid}:
@@ -130,7 +133,7 @@ class Judge:
             if is_stranger(pid) or not needs:
                 continue
             # What it had for long by then had been seen, and was counted whether it was booked or not.
-            seen = gpu.of(pid, before=admitted - SAMPLE_S)
+            seen = gpu.of(pid, before=admitted - self._sample_s)
             booked = max(seen, self._booked(pid, name, refused.gpu, admitted))
             who = self._roll[pid][0] if pid in self._roll else "a program"
             words.append(f"{who} (pid {pid}) {needs >> 20} of {booked >> 20} MiB")
