@@ -23,7 +23,7 @@ log = logging.getLogger("lazyd.learning")
 
 READ_S = 2.0
 """A load does not wait longer for what is known of it."""
-AGAIN_S = 1.0
+AGAIN_S = 0.5
 """Until another try, if another process has the file."""
 MOST_UNWRITTEN = 10_000
 """So many lessons wait for that, the last ones."""
