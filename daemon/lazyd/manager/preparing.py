@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import Callable, Hashable, Mapping
+from functools import partial
 from typing import Any
 
 from lazyd.core.needs import GPU, RAM
 from lazyd.core.spec import Config, ModelSpec, Tier
 
+from .apart import Apart, NoAnswer
 from .configuration import Configuration
 from .environment import as_told, merged_environment
 from .hostlink import HostLink
 from .pins import PinKeeper
 from .placing import ALL, Gpus
 from .tasks import Background
+
+log = logging.getLogger("lazyd.preparing")
 
 
 class Preparing:
@@ -37,6 +42,7 @@ class Preparing:
         self._background = background
         self._gpus = gpus
         self._look = look
+        self._apart = Apart()
         self._link: HostLink | None = None
 
     def connected(self, link: HostLink) -> None:
@@ -54,8 +60,13 @@ class Preparing:
 
     async def _prepare(self, link: HostLink) -> None:
         await asyncio.to_thread(self._look)
-        specs = await asyncio.to_thread(likely, self._configuration.config, self._pins.pins, self._gpus)
-        link.send({"do": "prepare", "specs": specs})
+        question = partial(likely, self._configuration.config, self._pins.pins, self._gpus)
+        try:
+            specs = await self._apart.ask("zygotes", question)
+        except NoAnswer as error:
+            log.warning("no zygotes are prepared before they are needed: of one of the models %s", error)
+        else:
+            link.send({"do": "prepare", "specs": specs})
 
 
 def likely(config: Config, pins: frozenset[str], gpus: Gpus) -> list[dict[str, Any]]:

@@ -10,6 +10,7 @@ import contextlib
 import logging
 import os
 from collections.abc import Callable, Collection, Container, Coroutine
+from functools import partial
 from typing import Any
 
 from lazyd.core.effects import StartWorker, StopWorker
@@ -17,6 +18,7 @@ from lazyd.core.events import Event, WorkerExited, WorkerReport, WorkerStarted
 from lazyd.core.spec import ModelSpec
 from lazyd.wire import packets
 
+from .apart import Apart
 from .channel import Channel
 from .environment import as_told, merged_environment
 from .hostlink import HostLink
@@ -53,6 +55,7 @@ class Workers:
         """Bytes of RAM that are each worker's own, by device: anonymous and shared memory."""
         self.file_bytes: dict[str, int] = {}
         """Each worker's share of the pages of files that it maps."""
+        self._apart = Apart()
         self._preparing: set[str] = set()
         """Workers whose start waits for a file to be read."""
         self._rounds: list[_Round] = []
@@ -136,7 +139,7 @@ class Workers:
     async def _start_later(self, effect: StartWorker, spec: ModelSpec, gpus: dict[str, str], fd: int) -> None:
         environment, reason = None, ""
         try:
-            environment = await asyncio.to_thread(merged_environment, spec)
+            environment = await self._apart.ask(spec.identity, partial(merged_environment, spec))
         except (OSError, ValueError) as error:
             reason = reason_of(error)
         still_wanted = effect.worker in self._preparing  # else it was told already why it does not start

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -10,7 +13,10 @@ import pytest
 from lazyd import runtimes
 from lazyd.core.spec import Config, ModelSpec, Settings, Tier
 from lazyd.manager.placing import Gpus
-from lazyd.manager.preparing import likely
+from lazyd.manager.preparing import Preparing, likely
+from lazyd.manager.tasks import Background
+
+from .waiting import until
 
 NO_GPU = Gpus()
 TWO_GPUS = Gpus(lambda: True, {"gpu0": "GPU-a", "gpu1": "GPU-b"}.get)
@@ -127,3 +133,25 @@ def test_a_model_that_cannot_be_loaded_says_nothing_of_the_others() -> None:
 def test_without_a_driver_no_runtime_is_asked(library: Runtime) -> None:
     (found,) = likely(config(spec("a")), NOBODY, NO_GPU)
     assert (library.asked, found["env"]) == ([], {})
+
+
+async def test_a_file_that_hangs_keeps_zygotes_from_being_prepared_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("lazyd.manager.apart.ANSWER_S", 0.1)
+    file = tmp_path / "env"
+    os.mkfifo(file)
+    told: list[dict[str, Any]] = []
+    link = SimpleNamespace(ended=asyncio.Event(), send=told.append)
+    configuration = SimpleNamespace(config=config(spec(env_file=str(file))))
+    background = Background()
+    preparing = Preparing(configuration, SimpleNamespace(pins=NOBODY), background, NO_GPU, lambda: None)  # type: ignore[arg-type]
+    preparing.connected(link)  # type: ignore[arg-type]
+    await until(lambda: "no zygotes are prepared" in caplog.text)
+    assert [message["do"] for message in told] == ["settings"]
+    monkeypatch.setattr("lazyd.manager.apart.ANSWER_S", 30.0)
+    configuration.config = config(spec())
+    preparing.tell()
+    await until(lambda: told[-1]["do"] == "prepare")
+    assert not background.deaths
+    os.close(os.open(file, os.O_RDWR))

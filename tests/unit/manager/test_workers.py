@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
+from pathlib import Path
+
+import pytest
 
 from lazyd.core.effects import Drain, Grant, LoadObject, ParkObject, StopWorker, UnparkObject
 from lazyd.core.events import (
@@ -145,6 +148,21 @@ async def test_an_env_file_that_cannot_be_read_fails_the_start(manager: Manager,
     manager.start_worker()
     await until(lambda: manager.of(WorkerExited))
     assert "/nonexistent" in manager.of(WorkerExited)[0].log
+
+
+async def test_an_env_file_that_hangs_fails_the_start(
+    manager: Manager, host: FakeHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lazyd.manager.apart.ANSWER_S", 0.1)
+    file = tmp_path / "env"
+    os.mkfifo(file)
+    manager.spec = ModelSpec(name="m", runtime="python", env_file=str(file))
+    await manager.start()
+    assert host.heard
+    manager.start_worker()
+    await until(lambda: manager.of(WorkerExited))
+    assert manager.of(WorkerExited)[0].log == "its files do not answer: nothing came for 0.1 s"
+    os.close(os.open(file, os.O_RDWR))
 
 
 async def test_orders_to_a_worker_keep_their_order(manager: Manager, host: FakeHost) -> None:
