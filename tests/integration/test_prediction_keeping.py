@@ -6,6 +6,7 @@ import contextlib
 import ctypes
 import os
 import sqlite3
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -97,6 +98,14 @@ def in_namespace(mount: Callable[[], None]) -> Callable[[], None]:
     return prepare
 
 
+def started(daemon: Daemon, prepare: Callable[[], None]) -> Client:
+    """A daemon whose process was prepared so, where this machine lets root do that."""
+    try:
+        return daemon.start(preexec_fn=prepare)
+    except subprocess.SubprocessError as error:
+        pytest.skip(f"not even root may do this here: {error}")
+
+
 def checked(result: int) -> None:
     if result != 0:
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
@@ -181,11 +190,7 @@ def test_on_a_disk_that_has_become_full_models_load_and_it_is_said_once(daemon: 
     def mount() -> None:
         checked(LIBC.mount(b"none", os.fsencode(daemon.state), b"tmpfs", 0, b"size=256k"))
 
-    try:
-        client = daemon.start(preexec_fn=in_namespace(mount))
-    except OSError as error:
-        pytest.skip(f"no file system can be mounted here: {error}")
-    with client:
+    with started(daemon, in_namespace(mount)) as client:
         teach(daemon, client)
         state = as_the_daemon_sees(daemon, daemon.state)
         fill(state / "filling")
@@ -218,7 +223,7 @@ def test_in_a_directory_that_may_not_be_written_models_load_all_the_same(daemon:
             checked(LIBC.prctl(PR_CAPBSET_DROP, CAP_DAC_OVERRIDE, 0, 0, 0))
 
     try:
-        with daemon.start(preexec_fn=as_anybody) as client:
+        with started(daemon, as_anybody) as client:
             teach(daemon, client)
             (problem,) = problems(client)
             assert problem.startswith("what loads need cannot be kept in")

@@ -90,7 +90,8 @@ def _need(told: Mapping[str, Any]) -> str:
     """What it needs until it is ready, who says so, and what is different from then on."""
     peak, service = told.get("peakBytes") or {}, told.get("serviceBytes") or {}
     later = _amounts({device: count for device, count in service.items() if count != peak.get(device)})
-    return f"{_amounts(peak) or 'nothing'} ({told.get('source', 'unknown')})" + (f", then {later}" if later else "")
+    says = f"{told.get('source', 'unknown')}" + (f" x {told['factor']:.2f}" if "factor" in told else "")
+    return f"{_amounts(peak) or 'nothing'} ({says})" + (f", then {later}" if later else "")
 
 
 def _amounts(by_device: Mapping[str, int]) -> str:
