@@ -129,8 +129,10 @@ class Line:
             lasting=lasting,
             more={
                 False: most_freed(world, finish=False),
-                # A plan that waits for what is busy and needs some RAM is the only one that may.
-                True: most_freed(world, finish=not plans.drains_already(world, [RAM])),
+                True: {
+                    d.name: most_freed(world, finish=not plans.drains_already(world, [d.name])).get(d.name, 0)
+                    for d in devices
+                },
             },
         )
         return self._outlook

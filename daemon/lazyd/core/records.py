@@ -219,6 +219,8 @@ class Plan:
 
     seeker: Seeker
     booking: dict[str, int]
+    short: list[str]
+    """Devices of which there was not enough."""
     rank: int
     """Of the placement that it is for: what is preferred to it may still be taken, what is not may not."""
     victims: list[Instance]

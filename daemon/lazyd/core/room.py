@@ -146,28 +146,22 @@ def plans_for(world: World, seeker: Seeker, group: list[Placement], line: Line, 
     best: tuple[float, Plan] | None = None
     for placement in group:
         booking = placement.booking
-        if finish and plans.drains_already(world, booking):
-            continue
         if not seeker.nested and not line.first_come.isdisjoint(booking):
             continue
         deficit = {name: n - line.headroom(seeker, name) for name, n in booking.items()}
-        if not could_cover(world, deficit, finish=finish):
+        short = [name for name, n in deficit.items() if n > 0]
+        if not could_cover(world, deficit, finish=finish) or (finish and plans.drains_already(world, short)):
             continue
-        leaving = units(world, missing_on(deficit), spared=spared, finish=finish, mapped=placement.files)
+        leaving = units(world, short, spared=spared, finish=finish, mapped=placement.files)
         chosen = choose_victims(leaving, deficit)
         if chosen is not None:
             cost = sum(unit.cost for unit in chosen)
             victims = list(dict.fromkeys(instance for unit in chosen for instance in unit.instances))
             if best is None or cost < best[0]:
-                plan = Plan(seeker=seeker, booking=booking, rank=placement.rank, victims=victims, finish=finish)
-                best = cost, plan
+                best = cost, Plan(seeker, booking, short, placement.rank, victims, finish)
     if best is not None:
         plans.carry_out(world, best[1])
     return best is not None
-
-
-def missing_on(deficit: Booking) -> list[str]:
-    return [name for name, n in deficit.items() if n > 0]
 
 
 def covers(room: Booking, booking: Booking) -> bool:

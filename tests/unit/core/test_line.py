@@ -32,7 +32,8 @@ def could_get(line: Line, seeker: Seeker, placement: Placement, *, overdue: bool
         return seeker.key not in world.plans or world.ledger.fits(booking)
     if seeker.key in world.plans:
         return False
-    ways = [False, True] if overdue and not plans.drains_already(world, booking) else [False]
+    short = [name for name, n in deficit.items() if n > 0]
+    ways = [False, True] if overdue and not plans.drains_already(world, short) else [False]
     return any(choose_victims(units(world, booking, finish=finish), deficit) is not None for finish in ways)
 
 

@@ -391,3 +391,16 @@ def test_a_member_joins_no_worker_on_a_device_that_holds_more_than_it_may() -> N
     story.exit("other", status=0)
     story.ready("s/y")
     assert story.granted(request)
+
+
+def test_on_each_gpu_a_plan_may_wait_for_what_is_busy() -> None:
+    specs = [spec(name, device=(gpu,)) for name, gpu in zip("abcd", ["gpu0", "gpu1"] * 2, strict=True)]
+    story = Story(*specs, gpus_gib=[10, 10], ram_gib=40, sizes=dict.fromkeys("abcd", 8))
+    for name in "ab":
+        request = story.get(name)
+        story.ready(name)
+        story.call(request)
+    story.get("c", timeout=60)
+    story.get("d", timeout=60)
+    story.wait(5)
+    assert [story.state(name) for name in "ab"] == [State.DRAINING, State.DRAINING]
