@@ -27,8 +27,14 @@ class Outlook:
     """What is free or on its way to be, and not meant for others."""
     lasting: dict[str, int]
     """What could be had some time: all but what is kept, reserved, or strangers'. No less than this."""
-    more: dict[bool, Booking]
-    """What might leave for it, by whether it is overdue: then what is busy may be waited for, too."""
+    most: dict[bool, dict[str, int]]
+    """With all that might leave for it, by whether it is overdue: then what is busy may be waited for, too."""
+
+    def set_aside(self, booking: Booking) -> None:
+        for name, n in booking.items():
+            for there_is in (self.room, self.most[False], self.most[True]):
+                if name in there_is:
+                    there_is[name] -= n
 
 
 class Line:
@@ -46,8 +52,8 @@ class Line:
     def set_aside(self, booking: Booking) -> None:
         for name, n in booking.items():
             self.ahead[name] = self.ahead.get(name, 0) + n
-            if self._outlook is not None and name in self._outlook.room:
-                self._outlook.room[name] -= n
+        if self._outlook is not None:
+            self._outlook.set_aside(booking)
 
     def headroom(self, seeker: Seeker, name: str) -> int:
         """What is free of a device or will be, less what is meant for others. A nested request
@@ -94,11 +100,10 @@ class Line:
     def _most(self, outlook: Outlook, seeker: Seeker, names: Sequence[str], *, overdue: bool) -> int:
         """What one of these devices has at most for one who waits. For who has a plan nobody else is asked to leave."""
         plan = self.world.plans.get(seeker.key)
+        if plan is None:
+            return max(map(outlook.most[overdue].__getitem__, names))
         devices, room = self.world.ledger.devices, outlook.room
-        if plan is not None:
-            return max([min(devices[name].free_bytes, room[name] + plan.booking.get(name, 0)) for name in names])
-        more = outlook.more[overdue]
-        return max([room[name] + more.get(name, 0) for name in names])
+        return max([min(devices[name].free_bytes, room[name] + plan.booking.get(name, 0)) for name in names])
 
     def _devices(self, model: Model) -> tuple[list[str], bool]:
         """The GPUs that it may use, in order, and whether it may be in RAM. What was not seen of late is asked."""
@@ -120,21 +125,18 @@ class Line:
         kept = added_up(world.ledger.freed_by(worker.id) for worker in keepers(world))
         reserved = added_up({known.device: known.bytes} for known in world.reservations.values())
         planned = added_up(plan.booking for plan in world.plans.values())
-        room = {d.name: d.free_bytes + leaving_bytes(world, d.name) for d in devices}
         lasting = {d.name: d.sure_limit_bytes - kept.get(d.name, 0) - reserved.get(d.name, 0) for d in devices}
         if RAM in lasting:
             lasting[RAM] -= world.ledger.file_bytes
-        self._outlook = Outlook(
-            room={name: n - planned.get(name, 0) - self.ahead.get(name, 0) for name, n in room.items()},
-            lasting=lasting,
-            more={
-                False: most_freed(world, finish=False),
-                True: {
-                    d.name: most_freed(world, finish=not plans.drains_already(world, [d.name])).get(d.name, 0)
-                    for d in devices
-                },
-            },
-        )
+        room = {d.name: d.free_bytes + leaving_bytes(world, d.name) for d in devices}
+        room = {name: n - planned.get(name, 0) - self.ahead.get(name, 0) for name, n in room.items()}
+        idle, busy = most_freed(world, finish=False), most_freed(world, finish=True)
+        drained = {name for name in room if plans.drains_already(world, [name])}
+        most = {
+            False: {name: n + idle.get(name, 0) for name, n in room.items()},
+            True: {name: n + (idle if name in drained else busy).get(name, 0) for name, n in room.items()},
+        }
+        self._outlook = Outlook(room, lasting, most)
         return self._outlook
 
 

@@ -94,10 +94,10 @@ def seen(world: World, device: Device) -> None:
     """A device was sampled: what parked models hold of it is what is booked for them."""
     if device.kind != CUDA:
         return
-    for worker in world.workers.values():
-        since = next((i.parked_at for i in worker.instances.values() if i.state is State.PARKED), None)
-        if since is None or device.sampled < since:
+    for instance in world.instances():
+        if instance.state is not State.PARKED or instance.parked_at is None or device.sampled < instance.parked_at:
             continue
+        worker = instance.worker
         held = world.ledger.held(worker.id)
         now_held = worker.measured_bytes.get(device.name, 0)
         if now_held < held.get(device.name, 0):
