@@ -101,6 +101,5 @@ def give_way(world: World, devices: set[str]) -> bool:
 def drains_already(world: World, devices: Iterable[str]) -> bool:
     """One plan per device may wait for busy models."""
     return any(
-        plan.finish and not plan.committed and not set(plan.short).isdisjoint(devices)
-        for plan in world.plans.values()
+        plan.finish and not plan.committed and not set(plan.short).isdisjoint(devices) for plan in world.plans.values()
     )
