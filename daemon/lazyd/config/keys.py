@@ -88,7 +88,12 @@ DAEMON = (
 )
 
 BUDGET = (
-    Key("ram", "What models and reservations may use, of what the cgroup or the machine has.", kinds.SizeOrFraction(), default='"80%"'),
+    Key(
+        "ram",
+        "What models and reservations may use, of what the cgroup or the machine has.",
+        kinds.SizeOrFraction(),
+        default='"80%"',
+    ),
     Key("gpu_margin", "Left free on every GPU.", kinds.Size(nothing=True), "gpu_margin_bytes", '"512MiB"'),
     Key(
         EACH_GPU,
