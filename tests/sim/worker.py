@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from lazyd.core import effects, events
 from lazyd.core.spec import ModelSpec
-from lazyd.manager.catching_up import missed
+from lazyd.manager.processes.catching_up import missed
 from lazyd.worker.admission import Admission
 from lazyd.worker.records import Action, Drop, Emptied, Lease, Object, Revoke, Tell
 

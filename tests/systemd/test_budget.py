@@ -53,7 +53,7 @@ AS_MANAGER = """
 import json, os, sys
 from lazyd.devices.pressure import STALL_US, WINDOW_US
 from lazyd.devices.ram import Ram
-from lazyd.manager.holders import private_bytes, tree
+from lazyd.manager.memory.holders import private_bytes, tree
 
 program, host = map(int, sys.argv[1:])
 pids = tree(program)

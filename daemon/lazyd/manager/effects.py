@@ -7,14 +7,14 @@ from typing import Any
 
 from lazyd.core import effects
 
-from .channel import Channel
+from .control.requests import Requests
 from .journal import Journal
-from .keeping import Keeping
-from .measuring import Measuring
+from .memory.measuring import Measuring
 from .pins import PinKeeper
-from .prediction import Predictor
-from .requests import Requests
-from .workers import Workers
+from .prediction.predictor import Predictor
+from .processes.channel import Channel
+from .processes.keeping import Keeping
+from .processes.workers import Workers
 
 
 def table(

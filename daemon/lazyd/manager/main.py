@@ -64,9 +64,10 @@ def _serve(options: argparse.Namespace) -> int:
     gc.disable()  # until everything is there: what lives for ever is not worth looking through
     _import_asyncio()
     gpus, first = _look_at_gpus()
-    from . import configuration, lock, output, pins, sockets
+    from . import configuration, lock, output, pins
+    from .control import sockets
+    from .control.roles import Roles
     from .parts import Beginnings
-    from .roles import Roles
 
     output.set_up()
     _allow_many_connections()

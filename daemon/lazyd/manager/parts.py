@@ -23,32 +23,33 @@ from lazyd.devices.ram import Ram
 from lazyd.devices.source import Sample
 from lazyd.varlink.connection import Connection
 
-from . import effects, interface, statusline
-from .calling import Caller
+from . import effects, statusline
 from .configuration import Configuration
+from .control import interface
+from .control.calling import Caller
+from .control.looking import Looking
+from .control.methods import Methods
+from .control.requests import Requests
+from .control.reservations import Reservations
+from .control.roles import Roles
 from .driver import Driver
 from .fitting import Fit
-from .hostkeeper import HostKeeper
-from .hostlink import HostLink
 from .journal import Journal
-from .keeping import Keeping
-from .learning import Learning
-from .looking import Looking
-from .measuring import Measuring
-from .methods import Methods
+from .memory.measuring import Measuring
+from .memory.sampler import Surroundings
 from .phase import Phase
 from .pins import PinKeeper
-from .placing import Gpus
-from .prediction import Predictor
-from .preparing import Preparing
-from .requests import Requests
-from .reservations import Reservations
-from .roles import Roles
-from .sampler import Surroundings
+from .prediction.learning import Learning
+from .prediction.predictor import Predictor
+from .processes.hostkeeper import HostKeeper
+from .processes.hostlink import HostLink
+from .processes.keeping import Keeping
+from .processes.placing import Gpus
+from .processes.preparing import Preparing
+from .processes.workers import Workers
 from .statusline import StatusLine
 from .systemd import Systemd
 from .tasks import Background
-from .workers import Workers
 
 URGENT = (HostFound, WorkerStarted, WorkerExited, LeaseBusy)
 """After these, memory may be about to change."""

@@ -15,12 +15,12 @@ from lazyd.core.events import Configure, Stop
 from lazyd.errors import InvalidConfig
 
 from . import signals
-from .descriptors import Shortage
+from .control.descriptors import Shortage
+from .control.sockets import BACKLOG, live_holder
 from .failures import CannotStart
+from .memory.sampler import seen
 from .parts import Beginnings, Parts
-from .sampler import seen
 from .signals import Ending
-from .sockets import BACKLOG, live_holder
 
 log = logging.getLogger("lazyd")
 

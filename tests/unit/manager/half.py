@@ -7,11 +7,11 @@ from typing import Any
 from lazyd.core.effects import StartWorker
 from lazyd.core.events import Event
 from lazyd.core.spec import ModelSpec
-from lazyd.manager import hostlink
-from lazyd.manager.hostkeeper import HostKeeper
-from lazyd.manager.keeping import Keeping
+from lazyd.manager.processes import hostlink
+from lazyd.manager.processes.hostkeeper import HostKeeper
+from lazyd.manager.processes.keeping import Keeping
+from lazyd.manager.processes.workers import Workers
 from lazyd.manager.tasks import Background
-from lazyd.manager.workers import Workers
 
 from .fake_host import FakeHost
 from .waiting import until

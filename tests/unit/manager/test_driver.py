@@ -10,8 +10,8 @@ import pytest
 from lazyd.core.answers import Done, NoSuchLease
 from lazyd.core.effects import Answer, Effect, Note, Progress
 from lazyd.core.events import Cancel, Event, HostLost, Load, Release, Tick
+from lazyd.manager.control.requests import Refused, Requests
 from lazyd.manager.driver import Driver
-from lazyd.manager.requests import Refused, Requests
 
 from .conftest import until
 

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from lazyd.manager import lock, sockets
+from lazyd.manager import lock
+from lazyd.manager.control import sockets
 from lazyd.manager.failures import CannotStart
 
 HOLDER = """
@@ -115,7 +116,7 @@ INHERITS = """
 import os, sys
 os.dup2(int(sys.argv[3]), 3)
 os.environ["LISTEN_PID"] = str(os.getpid())
-from lazyd.manager import sockets
+from lazyd.manager.control import sockets
 from lazyd.manager.failures import CannotStart
 try:
     sock, inherited = sockets.control_socket(sys.argv[1] or None, sys.argv[2], None)

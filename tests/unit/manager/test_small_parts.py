@@ -11,10 +11,10 @@ import pytest
 from lazyd import places
 from lazyd.core.spec import ModelSpec
 from lazyd.manager import pins
-from lazyd.manager.environment import merged_environment
-from lazyd.manager.logs import LogReader
+from lazyd.manager.control.logs import LogReader
+from lazyd.manager.control.roles import Role, Roles
 from lazyd.manager.pins import PinKeeper
-from lazyd.manager.roles import Role, Roles
+from lazyd.manager.processes.environment import merged_environment
 from lazyd.manager.tasks import Background
 from lazyd.varlink.peer import Peer
 
