@@ -165,8 +165,8 @@ def test_a_model_that_uses_more_than_it_declares_is_booked_with_that_and_with_a_
         line.begin("run", str(machine.gate))
         shown = machine.until(lambda: (d := machine.device("gpu0"))["bookedBytes"] == 1536 * MIB and d)
         assert shown["foreignBytes"] == 0
-        machine.until_logged("grows uses more of gpu0 than was booked")
-        machine.until_logged("grows uses 3.0 times what it was booked with on gpu0")
+        machine.until_logged("it uses more of gpu0 than was booked")
+        machine.until_logged("it uses 3.0 times what it was booked with on gpu0")
         assert machine.daemon.model("grows")["state"] == "ready"  # a call is in flight
         machine.gate.touch()
         assert line.end()["pid"] == pid

@@ -7,9 +7,9 @@ policy (tier, idle time, pin) is simply in force from now on.
 
 from __future__ import annotations
 
-from . import names, reports
+from . import names
 from .events import Configure
-from .ledger import SLOTS, Device, slots_of
+from .ledger import CUDA, SLOTS, Device, slots_of
 from .records import Model
 from .spec import ModelSpec, Tier
 from .world import World
@@ -30,7 +30,7 @@ def configure(world: World, event: Configure) -> None:
         follow(world, world.find(key), event.pins)
     for device in world.ledger.devices.values():
         if device.kind != SLOTS:
-            reports.set_budget(world, device)
+            set_budget(world, device)
 
 
 def follow(world: World, model: Model | None, pins: frozenset[str]) -> None:
@@ -60,3 +60,11 @@ def offer_places(world: World, spec: ModelSpec) -> None:
         world.ledger.add_device(Device(name=name, kind=SLOTS, total_bytes=places, budget_bytes=places))
     else:
         world.ledger.devices.pop(name, None)
+
+
+def set_budget(world: World, device: Device) -> None:
+    """What the settings in force let lazyd use of a device: no more than there is."""
+    budget = world.settings.budget.get(device.name, device.total_bytes)
+    wanted = int(budget * device.total_bytes) if isinstance(budget, float) else budget
+    device.budget_bytes = min(wanted, device.total_bytes)
+    device.margin_bytes = world.settings.gpu_margin_bytes if device.kind == CUDA else 0

@@ -13,10 +13,11 @@ from __future__ import annotations
 
 from . import lives
 from .events import MemoryPressure
-from .eviction import Unit, choose_victims, leaving_bytes, next_moment, units
+from .eviction import leaving_bytes, next_moment, units
 from .ledger import Device
 from .lifecycle import LOADS, State
 from .records import Instance, Model, Reason, Seeker
+from .victims import Unit, choose_victims
 from .world import World
 
 WORTHWHILE = 0.02

@@ -21,23 +21,8 @@ from .ledger import RAM, Booking
 from .lifecycle import State
 from .lives import ENDING
 from .records import Instance, Worker
-from .victims import Unit, choose_victims
+from .victims import Unit
 from .world import World
-
-__all__ = [
-    "Unit",
-    "choose_victims",
-    "could_cover",
-    "goes",
-    "keepers",
-    "leaving_bytes",
-    "look_anew",
-    "may_leave",
-    "most_freed",
-    "next_moment",
-    "quantum_until",
-    "units",
-]
 
 
 @dataclass(slots=True, eq=False)

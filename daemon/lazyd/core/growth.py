@@ -51,12 +51,12 @@ def report(world: World, worker: Worker, device: str, n: int, booked: int) -> No
     """Says that a booking has risen: the first time, and when it is much more than was promised."""
     promised = worker.promised.get(device, 0)
     if booked == promised:
-        reason = f"{worker.spec.key} uses more of {device} than was booked"
-        world.note("grew", reason=reason, device=device, bytes=n, booked=booked)
+        reason = f"it uses more of {device} than was booked"
+        world.note("grew", worker.spec.key, reason, device=device, bytes=n, booked=booked)
     if n > OUTGROWN * promised and promised and not worker.outgrown:
         worker.outgrown = True
-        reason = f"{worker.spec.key} uses {n / promised:.1f} times what it was booked with on {device}"
-        world.note("outgrew", reason=reason, device=device, bytes=n, booked=promised)
+        reason = f"it uses {n / promised:.1f} times what it was booked with on {device}"
+        world.note("outgrew", worker.spec.key, reason, device=device, bytes=n, booked=promised)
         for instance in worker.instances.values():
             world.touch(instance.model)
 

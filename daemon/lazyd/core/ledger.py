@@ -31,6 +31,11 @@ Booking = Mapping[str, int]
 """Bytes (or places) by device."""
 
 
+def dry_run_of(model: str, number: int) -> str:
+    """The holder of the RAM for a runtime's dry run, on the ledger: of this question about a model."""
+    return f"dry run {number} of {model}"
+
+
 def slots_of(family: str) -> str:
     """The name of the device whose places a family's objects take."""
     return f"{SLOTS}:{family}"

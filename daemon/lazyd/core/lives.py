@@ -264,8 +264,8 @@ def does_not_end(world: World, worker_id: str) -> None:
     if worker is not None and worker.stopping and worker.exited is None:
         worker.stuck = True
         world.stirred.add(worker.id)
-        reason = f"{worker.spec.key} (pid {worker.pid}) does not end, and keeps what it holds"
-        world.note("stuck", reason=reason, worker=worker.id)
+        reason = f"its process (pid {worker.pid}) does not end, and keeps what it holds"
+        world.note("stuck", worker.spec.key, reason, worker=worker.id)
 
 
 def gone(world: World, instance: Instance, state: State, reason: str | None = None) -> None:

@@ -51,7 +51,7 @@ def seen(world: World, device: Device) -> None:
             give_back(world, worker, device)
     for lost in [lost for lost in device.quarantine if lost.bytes <= TOLERANCE_BYTES]:
         device.quarantine.remove(lost)
-        world.note("came back", reason=f"what {lost.model} had left on {device.name} is free", device=device.name)
+        world.note("came back", lost.model, f"what it had left on {device.name} is free", device=device.name)
 
 
 def is_back(worker: Worker, device: Device) -> bool:
@@ -79,8 +79,8 @@ def overdue(world: World, worker_id: str) -> None:
         left = worker.measured_bytes.get(name, 0)
         device.quarantine.append(Quarantined(worker=worker.id, model=worker.spec.key, pid=worker.pid, bytes=left))
         device.foreign_bytes += left
-        reason = f"{size(left)} of {worker.spec.key} (pid {worker.pid}) on {name} did not come back"
-        world.note("quarantined", reason=reason, device=name, bytes=left)
+        reason = f"{size(left)} of its process (pid {worker.pid}) did not come back on {name}"
+        world.note("quarantined", worker.spec.key, reason, device=name, bytes=left)
     finish(world, worker)
 
 

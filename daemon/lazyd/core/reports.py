@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import growth, leases, lives, parking, release, rules, samples, shortage, strangers
+from . import configuring, growth, leases, lives, parking, release, rules, samples, shortage, strangers
 from .effects import StopWorker
 from .events import (
     DeviceLost,
@@ -21,7 +21,7 @@ from .events import (
     WorkerMeasured,
     WorkerStarted,
 )
-from .ledger import CUDA, SLOTS, Device
+from .ledger import CUDA, SLOTS, Device, dry_run_of
 from .lifecycle import LOADS, SERVES, State
 from .records import Asked, Instance, LeaseStage, Leaving, Model, Prediction, Worker
 from .world import World
@@ -45,20 +45,12 @@ def device_seen(world: World, event: DeviceSeen) -> None:
     device.total_bytes, device.alone = event.total_bytes, event.alone
     device.uuid, device.label = event.uuid, event.label
     device.temperature_c, device.power_w = event.temperature_c, event.power_w
-    set_budget(world, device)
+    configuring.set_budget(world, device)
     samples.answered(world, device, event.begun)
     strangers.account(world, device, event)
     release.seen(world, device)
     parking.seen(world, device)
     parking.look_again(world, device.name)
-
-
-def set_budget(world: World, device: Device) -> None:
-    """What the settings in force let lazyd use of a device: no more than there is."""
-    budget = world.settings.budget.get(device.name, device.total_bytes)
-    wanted = int(budget * device.total_bytes) if isinstance(budget, float) else budget
-    device.budget_bytes = min(wanted, device.total_bytes)
-    device.margin_bytes = world.settings.gpu_margin_bytes if device.kind == CUDA else 0
 
 
 def device_lost(world: World, event: DeviceLost) -> None:
@@ -90,11 +82,6 @@ def foreseen(world: World, event: Predicted | Unpredictable) -> Model | None:
     world.ledger.release(dry_run_of(event.model, event.number), world.now)
     model = world.models.get(event.model)
     return model if model is not None and model.prediction == Asked(event.number) else None
-
-
-def dry_run_of(model: str, number: int) -> str:
-    """The holder of the RAM for a runtime's dry run, on the ledger: of this question about a model."""
-    return f"dry run {number} of {model}"
 
 
 def unpredictable(world: World, event: Unpredictable) -> None:

@@ -25,11 +25,12 @@ from __future__ import annotations
 
 from . import crowding, cycles, plans, refusals, samples, seekers
 from .answers import NoRoom
-from .eviction import choose_victims, could_cover, next_moment, units
+from .eviction import could_cover, next_moment, units
 from .ledger import Booking
 from .line import Line
 from .placement import Placement
 from .records import Model, Plan, Reservation, Seeker
+from .victims import choose_victims
 from .world import World
 
 

@@ -9,10 +9,9 @@ from __future__ import annotations
 from . import lives, parking, plans, refusals, requests, reservations, samples, shortage
 from .answers import NoRoom
 from .effects import Predict
-from .ledger import RAM
+from .ledger import RAM, dry_run_of
 from .placement import Placement, Room, allowed, shapes
 from .records import Asked, Model, Prediction, Seeker
-from .reports import dry_run_of
 from .world import World
 
 DRY_RUN_BYTES = 192 << 20

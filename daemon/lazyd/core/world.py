@@ -112,13 +112,15 @@ class World:
     def note(
         self,
         kind: str,
-        model: Model | None = None,
+        model: Model | str | None = None,
         reason: str | None = None,
         *,
         device: str | None = None,
         **data: Any,
     ) -> None:
-        self.out.append(Note(kind=kind, model=model.key if model else None, device=device, reason=reason, data=data))
+        """An event. `model` may be the name of one that is known no more."""
+        key = model.key if isinstance(model, Model) else model
+        self.out.append(Note(kind=kind, model=key, device=device, reason=reason, data=data))
 
     def enter(self, instance: Instance, state: State, reason: str | None = None, **data: Any) -> None:
         """A step in the life of an instance, by the table; the event says why, and with which `data`."""

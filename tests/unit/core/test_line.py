@@ -5,12 +5,13 @@ from __future__ import annotations
 import pytest
 
 from lazyd.core import answers, plans, seekers
-from lazyd.core.eviction import choose_victims, units
+from lazyd.core.eviction import units
 from lazyd.core.lifecycle import State
 from lazyd.core.line import Line
 from lazyd.core.placement import Placement
 from lazyd.core.records import Seeker
 from lazyd.core.spec import GIB
+from lazyd.core.victims import choose_victims
 from tests.bench.machine import Machine, Plant
 
 from .story import RESIDENT, Story, spec
