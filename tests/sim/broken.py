@@ -11,6 +11,7 @@ from lazyd.core import (
     alarms,
     configuring,
     core,
+    deaths,
     eviction,
     growth,
     leases,
@@ -179,7 +180,7 @@ ADVANCE, ANSWER, DRAIN, GRANT = plans.advance, world.World.answer, lives.drain, 
 IDLE_UNTIL, MAKE_ROOM, MAY_LEAVE, MODELS = rules.idle_until, room.make_room, eviction.may_leave, view.models
 OFFER_PLACES, RELEASE, SERVE, SERVE_ON = configuring.offer_places, leases.release, rules.serve, lives.serve_on
 SET, SETTLE, STOP_WORKER, WANT = alarms.Alarms.set, core.settle, lives.stop_worker, rules.want
-WORKER_EXITED = reports.worker_exited
+WORKER_EXITED = deaths.worker_exited
 TOO_BIG = refusals.too_big
 
 

@@ -6,15 +6,16 @@ Where to look:
 - `events.py`, `effects.py`, `answers.py` what the core is told, and what it says
 - `core.py` the two tables (events, alarms) and the order in which things are done
 - `rules.py` the rules about one model: serve, leave, be turned away, retire when idle
-- `room.py` the line of those who wait, `seekers.py` who they are; `plans.py` room being made; `placement.py` where to
+- `room.py` and `line.py` the line of those who wait, `seekers.py` who they are; `plans.py` room being made;
+  `placement.py` where they could go
 - `eviction.py` who may leave, `victims.py` which of them do, `cost.py` and `heat.py` what that costs
 - `ledger.py` devices and bookings; `samples.py`, `strangers.py`, `pace.py` what is seen of them, and how often;
   `needs.py` what loads need, `growth.py` what they used; `release.py` bytes that come back
 - `reservations.py` memory for others; `parking.py` a process without its GPU memory; `shortage.py` out of memory;
   `crowding.py` devices that hold too much; `refusals.py` what can never fit; `cycles.py` nested waiting
 - `leases.py`, `lives.py`, `requests.py`, `unloads.py`, `pins.py` the steps that rules take
-- `reports.py`, `adoption.py`, `agreement.py`, `configuring.py` what comes from outside
-- `why.py`, `holders.py`, `wording.py` the reasons, in words; `view.py` what is shown, `shown.py` in which shapes
+- `reports.py`, `deaths.py`, `adoption.py`, `agreement.py`, `configuring.py` what comes from outside
+- `why.py`, `held_up.py`, `holders.py`, `wording.py` the reasons, in words; `view.py` what is shown, `shown.py` in which shapes
 - `spec.py` the configuration; `names.py` which model a name means
 
 It imports nothing of lazyd but itself. The manager owns one `Core`; the simulation drives the

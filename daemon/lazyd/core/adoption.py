@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import agreement, cost, growth, leases, lives, reports, reservations, strangers
+from . import agreement, cost, deaths, growth, leases, lives, reservations, strangers
 from .effects import Resume
 from .events import HostFound, LeaseReport, ObjectReport, WorkerReport
 from .ledger import RAM, slots_of
@@ -25,7 +25,7 @@ def host_found(world: World, event: HostFound) -> None:
     world.host_found = True
     told = {report.worker for report in event.workers}
     for worker in [worker for worker in world.workers.values() if worker.id not in told]:
-        reports.worker_lost(world, worker, "the worker host does not know it any more")
+        deaths.worker_lost(world, worker, "the worker host does not know it any more")
     for report in event.workers:
         known = world.workers.get(report.worker)
         if known is None:
