@@ -15,7 +15,7 @@ Where to look:
   `crowding.py` devices that hold too much; `refusals.py` what can never fit; `cycles.py` nested waiting
 - `leases.py`, `lives.py`, `requests.py`, `unloads.py`, `pins.py` the steps that rules take
 - `reports.py`, `deaths.py`, `adoption.py`, `agreement.py`, `configuring.py` what comes from outside
-- `why.py`, `held_up.py`, `holders.py`, `wording.py` the reasons, in words; `view.py` what is shown, `shown.py` in which shapes
+- `why.py`, `held_up.py`, `holders.py`, `wording.py` the reasons, in words; `view.py` what is shown, `shown.py` how
 - `spec.py` the configuration; `names.py` which model a name means
 
 It imports nothing of lazyd but itself. The manager owns one `Core`; the simulation drives the
