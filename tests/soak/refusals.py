@@ -171,12 +171,15 @@ class Judge:
         return min(seen, default=promise.get(device, 0))
 
     def _worker(self, pid: int, at: float) -> str | None:
-        """The worker of a process: as it was shown, or else the last of its model that was admitted."""
+        """The worker of a process: as it was shown, or else the last of its model that was admitted by then, or the
+        next one, as events may come late."""
         name, main = self._roll[pid]
         for snapshot in reversed(self._record.snapshots):
             for worker, shown in snapshot.workers.items():
                 if shown["pid"] == main:
                     return worker
         names = self._schedule.model(name).names
-        ours = [w for w, model in self._workers.items() if model in names and self._promised[w][0] <= at + LATER_S]
-        return ours[-1] if ours else None
+        ours = {w: self._promised[w][0] for w, model in self._workers.items() if model in names}
+        before = [worker for worker, admitted in ours.items() if admitted <= at + SAME_S]
+        after = [worker for worker, admitted in ours.items() if at + SAME_S < admitted <= at + LATER_S]
+        return (before or [None])[-1] or (after or [None])[0]

@@ -51,9 +51,11 @@ def schedule(need_mib: int = 600) -> Schedule:
     return Schedule(1, frozenset(), (1000,), 0, 1000, (0.0, 0.0), (model,), {})
 
 
-def admitted(at: float, booked_mib: int, *, worker: str = WORKER, free_mib: int = 0) -> Record:
+def admitted(
+    at: float, booked_mib: int, *, worker: str = WORKER, free_mib: int = 0, record: Record | None = None
+) -> Record:
     """A record in which the model was admitted."""
-    record = Record()
+    record = record or Record()
     record.began = 0.0
     data = {"worker": worker, "bytes": {"gpu0": booked_mib * MIB}, "free_bytes": {"gpu0": free_mib * MIB}}
     record.note("lazyd", "m loading", {"kind": "loading", "model": "m", "data": data}, at=at)
@@ -106,6 +108,13 @@ def test_what_a_model_took_beyond_its_booking_long_before_the_admission_was_know
     assert causes(admitted(10.0, 100), grown, refused) == {AVOIDABLE: 1}
     grown = happening(9.9, TAKEN, PID, 700, 700, 1)
     assert causes(admitted(10.0, 100), grown, refused, need_mib=700) == {FIRST: 1}
+
+
+def test_a_process_that_no_status_has_shown_is_of_the_admission_before_it() -> None:
+    program = happening(5.0, TAKEN, OTHER_PID, 500, 500, 1)
+    refused = happening(10.2, REFUSED, PID, 600, 500, 0)
+    record = admitted(12.0, 600, worker="w2", record=admitted(10.0, 400))
+    assert causes(record, program, refused) == {LEARNED: 1}
 
 
 def test_an_admission_that_leaves_less_than_nothing_is_a_violation() -> None:
