@@ -134,9 +134,8 @@ class NoRoom(LazydError):
         remedy = self.remedy or "try later, or unload something"
         if not self.needed_bytes:  # not for want of bytes
             return f"no room for {self.model}: {self.reason}" + (f"; {self.remedy}" if self.remedy else "")
-        if self.reason.startswith("it needs "):  # how much is said there
-            free = f"{_size(self.free_bytes)} of {self.device} can be had"
-            return f"no room for {self.model}: {self.reason}; {free}; {remedy}"
+        if self.reason.startswith("it needs "):  # how much, and what can be had, is said there
+            return f"no room for {self.model}: {self.reason}; {remedy}"
         return (
             f"no room for {self.model} on {self.device}: it needs {_size(self.needed_bytes)}, "
             f"{_size(self.free_bytes)} can be had: {self.reason}; {remedy}"

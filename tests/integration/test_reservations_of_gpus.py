@@ -123,7 +123,7 @@ def test_a_reservation_waits_for_a_stranger_to_leave(daemon: Daemon, driver: Sta
     refused = start("reserve", "gpu0", "8GiB", "--no-wait", "--", "true")
     _, err = refused.communicate(timeout=LIMIT_S)
     assert refused.returncode == 75
-    assert "no room for true: it needs 8.0 GiB of gpu0" in err
+    assert 'no room for "true": it needs 8.0 GiB of gpu0' in err
     command = start("reserve", "gpu0", "8GiB", "--", sys.executable, "-c", PROGRAM)
     stranger.free()
     assert use(command, 1) == "has 1 of 0"

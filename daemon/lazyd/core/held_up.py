@@ -99,7 +99,7 @@ def before(world: World, seeker: Seeker) -> list[str]:
     ahead = sorted((other for other in world.wanting.values() if rank(other) < mine), key=rank)
     if not ahead:
         return []
-    named = [other.title for other in ahead[:AHEAD]]
+    named = [other.named for other in ahead[:AHEAD]]
     named += [f"{len(ahead) - AHEAD} more"] if len(ahead) > AHEAD else []
     return [f"before it in the line: {listed(named)}"]
 

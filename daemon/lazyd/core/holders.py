@@ -40,7 +40,12 @@ def holders(world: World, device: str, for_model: Seeker | None = None, *, lasti
     phrases = [phrase for _, phrase in found[:NAMED]]
     if len(found) > NAMED:
         phrases.append(f"{len(found) - NAMED} others hold {amount(known, sum(n for n, _ in found[NAMED:]))}")
-    return phrases + strangers(known)
+    return phrases + (strangers(known) if in_the_way(known, lasting=lasting) else [])
+
+
+def in_the_way(device: Device, *, lasting: bool = False) -> bool:
+    """Whether strangers lower what can be had. On a device whose budget is less than it has, they may use the rest."""
+    return (device.sure_limit_bytes if lasting else device.limit_bytes) < device.ceiling_bytes
 
 
 def strangers(device: Device) -> list[str]:
@@ -128,7 +133,7 @@ def purpose(instance: Instance) -> str:
     going = instance.leaving
     if going is None:
         return ""
-    return f"room for {going.plan.seeker.title}" if going.plan is not None else str(going.reason)
+    return f"room for {going.plan.seeker.named}" if going.plan is not None else str(going.reason)
 
 
 def used(world: World, instance: Instance) -> list[str]:

@@ -178,7 +178,7 @@ def pause(world: World, model: Model, reason: str, failures: int, forgiven: int 
 def drain(world: World, instance: Instance, reason: Reason, *, finish: bool, plan: Plan | None = None) -> None:
     """Begins the hand-shake, or turns one that is under way to another reason."""
     if instance.state is State.READY:
-        world.enter(instance, State.DRAINING, reason if plan is None else f"room for {plan.seeker.title}")
+        world.enter(instance, State.DRAINING, reason if plan is None else f"room for {plan.seeker.named}")
     world.drains += 1
     instance.leaving = Leaving(number=world.drains, finish=finish, reason=reason, plan=plan)
     world.emit(Drain(worker=instance.worker.id, model=instance.model.key, drain=world.drains, finish=finish))

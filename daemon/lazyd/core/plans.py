@@ -44,8 +44,8 @@ def advance(world: World, plan: Plan) -> None:
         for victim in plan.victims:
             if victim.state in (State.DRAINING, State.LOADING, State.PARKED):
                 victim.model.evictions += 1
-                world.note("evicted", victim.model, f"room for {plan.seeker.title}", room_for=plan.seeker.title)
-                lives.unload(world, victim, f"room for {plan.seeker.title}")
+                world.note("evicted", victim.model, f"room for {plan.seeker.named}", room_for=plan.seeker.title)
+                lives.unload(world, victim, f"room for {plan.seeker.named}")
 
 
 def still_goes(victim: Instance, plan: Plan) -> bool:

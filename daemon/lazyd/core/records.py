@@ -13,6 +13,7 @@ from .heat import Heat
 from .lifecycle import LOADS, State
 from .needs import Forecast, Layers
 from .spec import ModelSpec, Tier
+from .wording import quoted
 
 FRESH_LEASE_S = 5.0
 """A lease is safe for so long before its first call (docs/architecture.md: "Leases")."""
@@ -258,8 +259,13 @@ class Reservation:
 
     @property
     def title(self) -> str:
-        """What it is for, as people are told."""
+        """What it is for."""
         return self.command or f"a reservation of pid {self.pid}"
+
+    @property
+    def named(self) -> str:
+        """What it is for, as people are told."""
+        return quoted(self.command) if self.command else self.title
 
     @property
     def wanted_since(self) -> float:
@@ -324,6 +330,11 @@ class Model:
 
     @property
     def title(self) -> str:
+        """What it is for."""
+        return self.key
+
+    @property
+    def named(self) -> str:
         """How people are told of it."""
         return self.key
 

@@ -59,7 +59,7 @@ def too_big(world: World, model: Model, device_name: str, needed: int) -> NoRoom
             device=device_name,
             needed_bytes=needed,
             free_bytes=max(0, most),
-            reason=explain(world, device, needed, model, lasting=True),
+            reason=f"{explain(world, device, needed, model, lasting=True)}; {can_be_had(device, most)}",
             remedy=never_fits(device) if needed > device.ceiling_bytes else None,
         )
     return keeps_too_much(world, model, device_name, needed) if model.kept else None
@@ -97,6 +97,13 @@ def explain(world: World, device: Device, needed: int, seeker: Seeker | None = N
     )
     held = holders(world, device.name, seeker, lasting=lasting) if needed <= device.ceiling_bytes else []
     return "; ".join([what + margin, *held])
+
+
+def can_be_had(device: Device, n: int) -> str:
+    """How much a refused one could have had instead, and whether others would leave for it."""
+    n = max(0, n)
+    room = " once all that may leave has left" if n > max(0, device.free_bytes) else ""
+    return f"{amount(device, n)} of {part_of(device)} can be had{room}"
 
 
 def never_fits(device: Device) -> str:

@@ -16,7 +16,7 @@ from .effects import KeepReservations
 from .events import ReservationReport, Reserve, Unreserve
 from .ledger import SLOTS, Device
 from .records import UNPRESENTED_LEASE_S, Reservation
-from .wording import size
+from .wording import quoted, size
 from .world import World
 
 
@@ -78,8 +78,9 @@ def is_hopeless(world: World, wish: Reservation) -> bool:
 def too_much(world: World, wish: Reservation, device: Device) -> NoRoom | None:
     """Whether a device is too small for it, or its user has too much of it already."""
     if wish.bytes > device.ceiling_bytes:
-        never_fits = refusals.never_fits(device)
-        return no_room(wish, device.ceiling_bytes, refusals.explain(world, device, wish.bytes), never_fits)
+        most = device.ceiling_bytes
+        reason = f"{refusals.explain(world, device, wish.bytes)}; {refusals.can_be_had(device, most)}"
+        return no_room(wish, most, reason, refusals.never_fits(device))
     theirs = [*world.reservations.values(), *before(world, wish)]
     held = sum(other.bytes for other in theirs if (other.holder, other.device) == (wish.holder, wish.device))
     allowed = int(device.budget_bytes * world.settings.max_reserved)
@@ -101,7 +102,7 @@ def before(world: World, wish: Reservation) -> Iterator[Reservation]:
 
 def no_room(wish: Reservation, free: int, reason: str, remedy: str | None = None) -> NoRoom:
     return NoRoom(
-        model=wish.title,
+        model=wish.named,
         device=wish.device,
         needed_bytes=wish.bytes,
         free_bytes=max(0, free),
@@ -119,7 +120,7 @@ def take(world: World, wish: Reservation) -> None:
     keep(world)  # before the answer: whoever has it may rely on its outliving the manager
     assert wish.request is not None
     hold(world, wish, wish.request)
-    reason = f"{size(wish.bytes)} of {wish.device} for {wish.command or f'pid {wish.pid}'}"
+    reason = f"{size(wish.bytes)} of {wish.device} for {quoted(wish.command) if wish.command else f'pid {wish.pid}'}"
     free = world.ledger.free([wish.device])
     world.note("reserved", reason=reason, device=wish.device, bytes=wish.bytes, free_bytes=free)
 
@@ -156,7 +157,7 @@ def deadline_passed(world: World, key: str) -> None:
         withdraw(world, wish)
         device = world.ledger.devices.get(wish.device)
         outcome = Timeout(
-            model=wish.title,
+            model=wish.named,
             phase="queued",
             timeout_sec=max(0.0, wish.deadline - wish.since),
             reason=refusals.explain(world, device, wish.bytes) if device is not None else None,

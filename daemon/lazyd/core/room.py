@@ -188,13 +188,11 @@ def not_now(world: World, seeker: Seeker, name: str) -> NoRoom:
     """For one who does not wait."""
     device = world.ledger.devices.get(name)
     needed = seeker.bytes if isinstance(seeker, Reservation) else 0
-    return NoRoom(
-        model=seeker.title,
-        device=name,
-        needed_bytes=needed,
-        free_bytes=max(0, device.free_bytes) if device is not None else 0,
-        reason=refusals.explain(world, device, needed) if device is not None else "there is no such device",
-    )
+    free, reason = 0, "there is no such device"
+    if device is not None:
+        free = max(0, device.free_bytes)
+        reason = f"{refusals.explain(world, device, needed)}; {refusals.can_be_had(device, free)}"
+    return NoRoom(model=seeker.named, device=name, needed_bytes=needed, free_bytes=free, reason=reason)
 
 
 def look_again(world: World, blocked: list[Seeker]) -> None:

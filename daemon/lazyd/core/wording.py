@@ -39,6 +39,11 @@ def listed(parts: Sequence[str]) -> str:
     return " and ".join(filter(None, (", ".join(parts[:-1]), *parts[-1:])))
 
 
+def quoted(program: str) -> str:
+    """A program's name or command, told apart from the words around it: it may be called `true`."""
+    return f'"{program}"'
+
+
 def counted(n: int, thing: str) -> str:
     """``1 call``, ``3 calls``."""
     return f"{n} {thing}" if n == 1 else f"{n} {thing}s"

@@ -49,7 +49,7 @@ def test_room_is_made_for_a_reservation_like_for_a_load() -> None:
     assert held(story, request)
     evicted = next(e for e in story.effects if isinstance(e, effects.Note) and e.kind == "evicted")
     assert evicted.model == "a"
-    assert (evicted.reason, evicted.data["room_for"]) == ("room for train.py", "train.py")
+    assert (evicted.reason, evicted.data["room_for"]) == ('room for "train.py"', "train.py")
 
 
 def test_what_a_program_uses_beyond_its_reservation_is_foreign() -> None:
@@ -65,7 +65,7 @@ def test_who_does_not_wait_is_told_what_it_was_refused_for() -> None:
     story.sample("gpu0", used_bytes=5 * GIB)
     refusal = story.answers[reserve(story, 6, wait=False)]
     assert isinstance(refusal, answers.NoRoom)
-    assert (refusal.model, refusal.needed_bytes) == ("train.py", 6 * GIB)
+    assert (refusal.model, refusal.needed_bytes) == ('"train.py"', 6 * GIB)
 
 
 def test_a_reservation_waits_in_the_same_line_as_loads() -> None:

@@ -2,7 +2,7 @@
 
 from lazyd.core import answers, effects, events
 from lazyd.core.lifecycle import State
-from lazyd.core.spec import GIB
+from lazyd.core.spec import GIB, Settings
 
 from .story import RESIDENT, Story, spec
 
@@ -73,7 +73,10 @@ def test_nothing_is_evicted_for_a_load_that_cannot_happen() -> None:
     story.wait(10)
     refused = story.answers[story.get("b")]
     assert isinstance(refused, answers.NoRoom)
-    assert refused.reason == "it needs 11.0 GiB of ram, whose budget is 10.0 GiB"
+    assert refused.reason == (
+        "it needs 11.0 GiB of ram, whose budget is 10.0 GiB; "
+        "10.0 GiB of ram can be had once all that may leave has left"
+    )
     assert story.state("a") is State.READY
 
 
@@ -82,7 +85,10 @@ def test_a_refusal_names_what_is_kept() -> None:
     story.ready("risk")
     refused = story.answers[story.get("b")]
     assert isinstance(refused, answers.NoRoom)
-    assert refused.reason == "it needs 5.0 GiB of ram, whose budget is 10.0 GiB; risk holds 6.0 GiB and is resident"
+    assert refused.reason == (
+        "it needs 5.0 GiB of ram, whose budget is 10.0 GiB; risk holds 6.0 GiB and is resident; "
+        "4.0 GiB of ram can be had"
+    )
     assert (refused.needed_bytes, refused.free_bytes) == (5 * GIB, 4 * GIB)
 
 
@@ -94,6 +100,19 @@ def test_strangers_take_from_what_can_be_booked() -> None:
     refused = story.answers[story.get("a")]
     assert isinstance(refused, answers.NoRoom)
     assert "other programs use 5.0 GiB" in refused.reason
+
+
+def test_strangers_are_not_blamed_for_what_they_do_not_take() -> None:
+    small = Settings(budget={"ram": 5 * GIB})
+    story = Story(spec("kept", pin=True), spec("a"), sizes={"kept": 2, "a": 4}, settings=small)
+    story.hot("kept")
+    for _ in range(2):
+        story.strangers["ram"] = 4 * GIB
+        story.sample("ram")
+    refused = story.answers[story.get("a")]
+    assert isinstance(refused, answers.NoRoom)
+    assert "kept holds 2.0 GiB" in refused.reason
+    assert "other programs" not in refused.reason
 
 
 def test_a_model_that_just_became_ready_serves_for_a_quantum() -> None:

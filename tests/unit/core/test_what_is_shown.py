@@ -56,9 +56,9 @@ def test_who_leaves_for_a_program_says_so_by_its_command() -> None:
     story.wait(10)
     reserve(story, 8)
     drained = next(e for e in story.effects if isinstance(e, effects.Note) and e.kind == "draining")
-    assert drained.reason == "room for render.sh"
+    assert drained.reason == 'room for "render.sh"'
     (wish,) = view.wishes(story.core, story.now)
-    assert "a holds 6.0 GiB and is leaving: room for render.sh." in wish.why[-1]
+    assert 'a holds 6.0 GiB and is leaving: room for "render.sh".' in wish.why[-1]
 
 
 def test_who_stands_before_one_in_the_line_is_named_by_its_command() -> None:
@@ -69,7 +69,7 @@ def test_who_stands_before_one_in_the_line_is_named_by_its_command() -> None:
     reserve(story, 5, command=None)
     first, second = view.wishes(story.core, story.now)
     assert "in the line" not in " ".join(first.why)
-    assert second.why[-1] == "Before it in the line: first.sh."
+    assert second.why[-1] == 'Before it in the line: "first.sh".'
 
 
 def test_a_device_names_whose_memory_never_came_back() -> None:
@@ -98,7 +98,9 @@ def test_a_refusal_tells_of_every_gpu_and_first_of_the_one_with_most() -> None:
     assert (refused.device, refused.free_bytes) == ("gpu1", 8 * GIB)
     assert refused.reason == (
         "it needs 9.0 GiB of gpu1, whose budget is 10.0 GiB; other programs use 2.0 GiB; "
-        "it needs 9.0 GiB of gpu0, whose budget is 10.0 GiB; kept holds 4.0 GiB and is pinned"
+        "8.0 GiB of gpu1 can be had; "
+        "it needs 9.0 GiB of gpu0, whose budget is 10.0 GiB; kept holds 4.0 GiB and is pinned; "
+        "6.0 GiB of gpu0 can be had"
     )
 
 

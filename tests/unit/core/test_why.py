@@ -322,6 +322,14 @@ def test_reservations_strangers_and_quarantine_are_holders_too() -> None:
     ]
 
 
+def test_strangers_beside_a_small_budget_are_in_nobodys_way() -> None:
+    story = Story(spec("a"), gpus_gib=[22], settings=Settings(budget={"gpu0": 4 * GIB}, gpu_margin_bytes=0))
+    for used_gib, named in ((18, []), (19, ["other programs use 19.0 GiB"])):
+        story.strangers["gpu0"] = used_gib * GIB
+        story.sample("gpu0")
+        assert on(story, "gpu0") == named
+
+
 def test_who_is_told_that_it_can_never_fit_hears_of_what_does_not_go_by_itself_alone() -> None:
     story = Story(spec("a", pin=True), spec("b"), spec("c"), sizes={"a": 4, "b": 3, "c": 8})
     story.hot("a")
@@ -331,7 +339,10 @@ def test_who_is_told_that_it_can_never_fit_hears_of_what_does_not_go_by_itself_a
     ]
     refused = story.answers[story.get("c")]
     assert isinstance(refused, answers.NoRoom)
-    assert refused.reason == "it needs 8.0 GiB of ram, whose budget is 10.0 GiB; a holds 4.0 GiB and is pinned"
+    assert refused.reason == (
+        "it needs 8.0 GiB of ram, whose budget is 10.0 GiB; a holds 4.0 GiB and is pinned; "
+        "6.0 GiB of ram can be had once all that may leave has left"
+    )
 
 
 def test_looking_changes_nothing() -> None:
