@@ -143,7 +143,7 @@ def test_a_gpu_that_is_named_and_not_there_is_said_and_only_what_needs_it_is_ref
     )
     warnings = machine.until(lambda: client.call("Status")["daemon"].get("warnings"))
     said = [line.split(": ", 1)[1] for line in warnings]
-    assert any(line.startswith("budget.gpu5: there is no gpu5 here; leave it out") for line in said)
+    assert any(line.startswith("budget.gpu5: there is no gpu5 here (devices: ") for line in said)
     assert any(line.startswith("models.there.device: there is no gpu6 here, so it cannot be loaded") for line in said)
     assert any(line.startswith("models.either.device: there is no gpu6 here; name a device") for line in said)
     with pytest.raises(Refused, match=r"no device of this machine suits it \(device = gpu6\)") as refused:

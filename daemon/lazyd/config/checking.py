@@ -6,6 +6,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ..core.spec import Config, ModelSpec, Settings, Tier
+from ..runtimes.llama_cpp_locked import REMEDY as UNLOCKED
+from ..runtimes.llama_cpp_locked import WHY as LOCKED
+from ..runtimes.llama_cpp_locked import locks_a_mapped_file
 from . import aliases, keys
 from .compounds import GPU
 from .keys import EACH_GPU, Key
@@ -71,8 +74,9 @@ def _subtable(top: Mapping[str, object], name: str, report: Report) -> dict[str,
 def _model(
     key: str, table: object, sources: Sources, report: Report, defaults: Mapping[str, Any], whole: bool
 ) -> ModelSpec | None:
+    """The spec, or, of a model that has problems, as much of it as could be read: its paths and the models that it
+    names are looked at all the same. None: there is nothing to look at."""
     path = ("models", key)
-    before = len(report.problems)
     name = version = ""
     try:
         name, version = split_key(key)
@@ -84,8 +88,9 @@ def _model(
         return None
     fields = _Table(_MODEL, sources, report).read(path, table)
     _check_together(path, table, report, whole)
-    if len(report.problems) > before or "runtime" not in fields:
+    if not name:
         return None
+    fields.setdefault("runtime", "")
     if "tier" in fields:
         fields["tier"] = Tier(fields["tier"])
     origin = sources.origin((*path, "runtime"))
@@ -113,6 +118,9 @@ def _check_together(path: KeyPath, table: Mapping[str, object], report: Report, 
     if family and table.get("tier") == Tier.RESIDENT:
         report.wrong((*path, "tier"), "a family cannot be resident: its members are not known", 'write "on-demand"')
     options = table.get("options")
+    if runtime == "llama_cpp" and isinstance(options, dict) and locks_a_mapped_file(options):
+        what = f"does not fit a mapped file: {LOCKED}"
+        report.wrong((*path, "options", "use_mlock"), what, UNLOCKED)
     for name in options if isinstance(options, dict) else ():
         if name in _MODEL:
             report.warn(

@@ -8,7 +8,7 @@ from typing import Any
 
 from .given import described, kind_of, string, table
 from .kinds import Kind, Plain
-from .problems import Fault, KeyPath, Wrong, choose, quoted
+from .problems import Fault, KeyPath, Wrong, nearest, quoted
 
 MAX_DEPTH = 32
 """Of tables and arrays inside `options`."""
@@ -72,7 +72,13 @@ class Device:
             return Fault('"gpu" means any GPU, and one is named beside it', "write one or the other")
         if name in ("auto", "gpu", "ram") or GPU.fullmatch(name):
             return None
-        return Fault(f"device {quoted(name)} is not known", choose(name, ("auto", "gpu", "ram", "gpu0")))
+        return Fault(f"device {quoted(name)} is not known", _remedy(name))
+
+
+def _remedy(name: str) -> str:
+    """GPUs have a number each: `gpu0` alone would look as if it were the only one."""
+    near = nearest(name, ("auto", "gpu", "ram", "gpu0"))
+    return f"did you mean {near}?" if near else "valid: auto, gpu, ram, gpu0, gpu1, ..."
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from .quantities import show_size
 
 RAM = "ram"
 ANY_GPU = "gpu"
-_NAME_ANOTHER = "name a device that is there: "
+_NAME_ANOTHER = "name a device that is there: this machine has "
 MOST = 50
 """So many are told; beyond that, how many there are."""
 
@@ -41,7 +41,9 @@ def misfits(config: Config, devices: Mapping[str, int]) -> list[Misfit]:
 def _of_budget(config: Config, devices: Mapping[str, int]) -> Iterator[Misfit]:
     for name, share in config.settings.budget.items():
         if name not in devices:
-            yield Misfit(("budget", name), f"there is no {name} here", f"leave it out: {_there(devices)}")
+            yield Misfit(
+                ("budget", name), f"there is no {name} here (devices: {_there(devices)})", "the key has no effect"
+            )
         elif isinstance(share, int) and share > devices[name]:
             what = f'{show_size(share)} is more than {name} has, and counts as "100%"'
             yield Misfit(("budget", name), what, f'write at most "{_rounded(devices[name])}"')
@@ -77,7 +79,7 @@ def _is_gpu(name: str) -> bool:
 
 
 def _there(devices: Iterable[str]) -> str:
-    return f"this machine has {', '.join(devices)}"
+    return ", ".join(devices)
 
 
 def _rounded(count: int) -> str:

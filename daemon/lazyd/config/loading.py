@@ -123,9 +123,18 @@ def check(files: Files) -> tuple[list[str], int]:
         models = len(loaded.config.models)
         read = ", ".join(files.paths) or "no configuration file found"
         lines.append(f"ok: {models} model{'' if models == 1 else 's'} ({read})")
+        lines += [_NOT_LOOKED_AT] if names_gpus(loaded.config) else []
     return lines, 1 if loaded.problems else 0
 
 
+def names_gpus(config: Config) -> bool:
+    """Whether it counts on GPUs, of which only the daemon knows those that are there."""
+    return any(name != "ram" for name in config.settings.budget) or any(
+        name != "ram" for spec in config.models.values() for name in spec.device
+    )
+
+
+_NOT_LOOKED_AT = "devices were not looked at: the daemon does that, and 'lazyctl status' shows what it finds"
 _NO_FILES = Problem(
     file=f"{SYSTEM_CONFIG}/lazyd.toml",
     what="no configuration file found, so there are no models",

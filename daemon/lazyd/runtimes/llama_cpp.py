@@ -3,7 +3,8 @@
 Options and arguments keep that library's names. Without ``n_ctx`` the context is the model's own,
 but at most 4096. The library is imported by `load` and `dry_run` alone.
 
-- `llama_cpp_options` what the options mean for memory, and for where the model goes
+- `llama_cpp_options` what the options mean for memory, and for where the model goes; `llama_cpp_locked` one
+  that is refused, for who checks a configuration
 - `llama_cpp_parts`, `llama_cpp_needs` what a model consists of and what that comes to
 - `llama_cpp_library` what the library can do here, without importing it; `llama_cpp_dry_run` asks it
 - `llama_cpp_model`, `llama_cpp_embedder`, `llama_cpp_params`, `llama_cpp_log` a model in memory

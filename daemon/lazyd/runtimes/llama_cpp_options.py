@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from . import gguf
+from . import gguf, llama_cpp_locked
 
 DEFAULT_N_CTX = 4096
 DEFAULT_BATCH = 512
@@ -61,19 +61,15 @@ class Options:
         n_batch = min(n_ctx, number(given, "n_batch", DEFAULT_BATCH))
         gpu_layers = number(given, "n_gpu_layers", ALL_LAYERS)
         lora_path = given.get("lora_path")
-        is_mapped = bool(given.get("use_mmap", True)) and lora_path is None
-        if is_mapped and given.get("use_mlock"):
-            raise ValueError(
-                "use_mlock does not fit a mapped file: the kernel counts its locked pages as used, and nobody can tell "
-                "whose they are; say use_mmap = false beside it, or leave it out"
-            )
+        if llama_cpp_locked.locks_a_mapped_file(given):
+            raise ValueError(f"use_mlock does not fit a mapped file: {llama_cpp_locked.WHY}; {llama_cpp_locked.REMEDY}")
         return cls(
             n_ctx=n_ctx,
             n_batch=n_batch,
             n_ubatch=min(n_batch, number(given, "n_ubatch", DEFAULT_BATCH)),
             key_bits=_bits(number(given, "type_k", _F16)),
             value_bits=_bits(number(given, "type_v", _F16)),
-            is_mapped=is_mapped,
+            is_mapped=llama_cpp_locked.is_mapped(given),
             is_cached_beside_layers=bool(given.get("offload_kqv", True)),
             is_flash=bool(given.get("flash_attn", False)),
             all_logits=bool(given.get("logits_all", False)),

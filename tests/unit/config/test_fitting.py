@@ -51,7 +51,7 @@ def test_what_fits_is_not_mentioned(accepted: Accepted, text: str) -> None:
         ),
         (
             '[budget]\ngpu7 = "50%"',
-            "budget.gpu7: there is no gpu7 here; leave it out: this machine has ram, gpu0, gpu1",
+            "budget.gpu7: there is no gpu7 here (devices: ram, gpu0, gpu1); the key has no effect",
         ),
         (
             '[budget]\ngpu_margin = "30GiB"',

@@ -79,7 +79,7 @@ def test_an_unknown_key_that_may_be_the_runtimes_is_sent_to_options(lines: Lines
         (MODEL_M + "device = ['auto', 'ram']", '"auto" beside other devices; write it alone'),
         (MODEL_M + "device = 'rma'", 'device "rma" is not known; did you mean ram?'),
         (MODEL_M + "device = 'gpu01'", 'device "gpu01" is not known; did you mean gpu0?'),
-        (MODEL_M + "device = 'cuda:0'", 'device "cuda:0" is not known; valid: auto, gpu, ram, gpu0'),
+        (MODEL_M + "device = 'cuda:0'", 'device "cuda:0" is not known; valid: auto, gpu, ram, gpu0, gpu1, ...'),
         (MODEL_M + "device = ['gpu0', 'gpu0']", 'device "gpu0" is named twice; name it once'),
         (MODEL_M + "device = ['gpu', 'gpu0']", '"gpu" means any GPU, and one is named beside it'),
         (MODEL_M + "hard_limit = '1GiB'", 'expected true or false, not a string ("1GiB")'),
@@ -344,6 +344,53 @@ def test_only_the_first_of_many_wrong_aliases_are_told_a_nearest_name(lines: Lin
     told = lines(MODEL_M + "[aliases]\n" + "".join(f"alias{i} = 'mm'\n" for i in range(1000)))
     assert len(told) == 1000
     assert sum("did you mean m?" in line for line in told) == 20
+
+
+@pytest.mark.parametrize("also", ["", "use_mmap = true\n"])
+def test_locked_pages_of_a_mapped_file_are_refused_before_the_load_would(lines: Lines, also: str) -> None:
+    assert lines(f"{MODEL_M}[models.m.options]\nuse_mlock = true\n{also}") == [
+        "0.toml:5: models.m.options.use_mlock: does not fit a mapped file: the kernel counts its locked pages as used, "
+        "and nobody can tell whose they are; say use_mmap = false beside it, or leave it out"
+    ]
+
+
+@pytest.mark.parametrize("text", ["use_mlock = false", "use_mlock = true\nuse_mmap = false"])
+def test_memory_of_the_process_s_own_may_be_locked(lines: Lines, text: str) -> None:
+    assert lines(f"{MODEL_M}[models.m.options]\n{text}") == []
+
+
+def test_an_option_of_another_runtime_may_be_called_the_same(lines: Lines) -> None:
+    assert lines(FAMILY + "options = {use_mlock = true}") == []
+
+
+def test_paths_and_models_that_are_named_are_looked_at_beside_other_problems(write: Write, tmp_path: Path) -> None:
+    text = "[models.m]\nruntime = 'lama_cpp'\npath = 'm.gguf'\nbeside = ['n']\n[daemon]\nlinger = 1\n"
+    told = [str(problem).removeprefix(f"{tmp_path}/") for problem in config.load(write(text)).problems]
+    assert [line.split(": ")[:2] for line in told] == [
+        ["0.toml:2", "models.m.runtime"],
+        ["0.toml:3", "models.m.path"],
+        ["0.toml:4", "models.m.beside"],
+        ["0.toml:6", "daemon.linger"],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "notes"),
+    [
+        ("[budget]\ngpu7 = '50%'\n", 1),
+        (FAMILY + "device = 'gpu7'\n", 1),
+        (FAMILY + "device = 'gpu'\n", 1),
+        (FAMILY + "device = 'ram'\n", 0),
+        ("[budget]\nram = '50%'\n" + FAMILY, 0),
+    ],
+)
+def test_a_check_that_finds_nothing_wrong_says_that_it_did_not_look_for_gpus(
+    write: Write, text: str, notes: int
+) -> None:
+    lines, status = config.check(write(text))
+    assert status == 0
+    assert lines[0].startswith("ok: ")
+    assert [line.split(":")[0] for line in lines[1:]] == ["devices were not looked at"] * notes
 
 
 def test_check_prints_a_line_each_and_exits_1(write: Write, tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ ALLOWED = {
     "lazyd.places": (),
     "lazyd.wire": ("lazyd.errors",),
     "lazyd.client": ("lazyd.errors", "lazyd.places", "lazyd.wire"),
-    "lazyd.config": ("lazyd.core", "lazyd.durable", "lazyd.places"),
+    "lazyd.config": ("lazyd.core", "lazyd.durable", "lazyd.places", "lazyd.runtimes.llama_cpp_locked"),
     "lazyd.devices": ("lazyd.core",),
     "lazyd.varlink": ("lazyd.errors", "lazyd.wire"),
     "lazyd.runtimes": (),
