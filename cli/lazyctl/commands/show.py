@@ -88,10 +88,17 @@ def way_in_words(way: str) -> str:
 
 def _need(told: Mapping[str, Any]) -> str:
     """What it needs until it is ready, who says so, and what is different from then on."""
-    peak, service = told.get("peakBytes") or {}, told.get("serviceBytes") or {}
+    file = told.get("fileBytes") or 0
+    peak, service = (with_file(told.get(name) or {}, file) for name in ("peakBytes", "serviceBytes"))
     later = _amounts({device: count for device, count in service.items() if count != peak.get(device)})
     says = f"{told.get('source', 'unknown')}" + (f" x {told['factor']:.2f}" if "factor" in told else "")
-    return f"{_amounts(peak) or 'nothing'} ({says})" + (f", then {later}" if later else "")
+    mapped = f", {size(file)} of it the file, shared" if file else ""
+    return f"{_amounts(peak) or 'nothing'}{mapped} ({says})" + (f", then {later}" if later else "")
+
+
+def with_file(by_device: Mapping[str, int], file: int) -> dict[str, int]:
+    """What is told without the file that it maps in RAM, with it. RAM is the last device."""
+    return {device: count + (file if device == "ram" else 0) for device, count in by_device.items()}
 
 
 def _amounts(by_device: Mapping[str, int]) -> str:

@@ -20,7 +20,7 @@ from .ledger import RAM, Booking
 from .lifecycle import State
 from .placement import Placement, prediction_of
 from .records import Instance, Leaving, Left, Model, Plan, Reason, Worker
-from .wording import amounts
+from .wording import amounts, size
 from .world import World
 
 GRACE_S = 5.0
@@ -57,17 +57,20 @@ def begin(world: World, model: Model, placement: Placement) -> Instance:
     model.instance = instance
     model.refused = model.left = None
     world.wanting.pop(model.key, None)
-    tell_admission(world, instance, placement.worker)
+    tell_admission(world, instance, placement.worker, sum(placement.files.values()))
     watch_load(world, instance)
     world.emit(LoadObject(worker=worker.id, model=model.key))
     return instance
 
 
-def tell_admission(world: World, instance: Instance, booking: Booking) -> None:
-    """It begins to load: what was booked for that, and what is left of those devices."""
-    words = amounts(dict(booking)) or None
+def tell_admission(world: World, instance: Instance, booking: Booking, file_bytes: int = 0) -> None:
+    """It begins to load: what was booked for that beside the files that it maps, their size, and what is left of
+    those devices."""
+    mapped = {"file_bytes": file_bytes} if file_bytes else {}
+    words = [amounts(dict(booking)), f"a file of {size(file_bytes)}, shared" if mapped else ""]
     free = world.ledger.free(booking)
-    world.enter(instance, State.LOADING, words, worker=instance.worker.id, bytes=dict(booking), free_bytes=free)
+    data = {"worker": instance.worker.id, "bytes": dict(booking), "free_bytes": free, **mapped}
+    world.enter(instance, State.LOADING, ", and ".join(filter(None, words)) or None, **data)
 
 
 def start_worker(world: World, model: Model, placement: Placement) -> Worker:

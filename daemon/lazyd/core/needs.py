@@ -69,6 +69,11 @@ def offloaded(count: str, of: int) -> str:
 _DIVIDED = re.compile(r"gpu (\d+(?:\+\d+)*)(?:/\d+)?", re.ASCII)
 
 
+def maps_files(way: str) -> bool:
+    """Whether any of it is in RAM, where the files of a model that maps them are booked, too."""
+    return way == RAM or "/" in way
+
+
 def gpus_of(way: str) -> int | None:
     """How many GPUs a way takes; None if nothing is loaded in a way of this name."""
     if way in (RAM, GPU):

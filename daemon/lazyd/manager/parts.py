@@ -132,7 +132,7 @@ class Parts:
             core,
             configuration,
             fit,
-            predictor.ways,
+            predictor.foresee,
             journal,
             measuring,
             given.runtime,

@@ -158,7 +158,12 @@ def describe() -> dict[str, Any]:
                 "peakBytes": {"gpu": 700 * MIB, "ram": 310 * MIB},
                 "serviceBytes": {"gpu": 640 * MIB, "ram": 310 * MIB},
             },
-            "ram": {"source": "file size", "peakBytes": {"ram": 450 * MIB}, "factor": 1.25},
+            "ram": {
+                "source": "file size",
+                "peakBytes": {"ram": 450 * MIB},
+                "fileBytes": 253 * MIB,
+                "factor": 1.25,
+            },
         },
     }
 

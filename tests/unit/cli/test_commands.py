@@ -201,7 +201,7 @@ def test_show_tells_what_the_file_says_on_few_lines(daemon: Daemon, lazyctl: Laz
         "fileBytes": "253 MiB",
         "bytesByType.Q8_0": "30.0 MiB",
         "on a GPU": "gpu 700 MiB, ram 310 MiB (learned), then gpu 640 MiB",
-        "in RAM": "ram 450 MiB (file size x 1.25)",
+        "in RAM": "ram 703 MiB, 253 MiB of it the file, shared (file size x 1.25)",
     }
     assert lines[-1] == "and 2 keys of its own: lazyctl show --all gemma"
 
@@ -225,6 +225,13 @@ def test_show_all_shortens_long_values(daemon: Daemon, lazyctl: Lazyctl) -> None
 )
 def test_a_way_of_loading_is_told_in_words(way: str, words: str) -> None:
     assert way_in_words(way) == words
+
+
+def test_what_a_load_needs_later_is_told_with_the_mapped_file_too(daemon: Daemon, lazyctl: Lazyctl) -> None:
+    need = {"source": "learned", "peakBytes": {"ram": 8}, "serviceBytes": {"ram": 6}, "fileBytes": 4}
+    daemon.answer("Describe", {**describe(), "prediction": {"ram": need}})
+    told = " ".join(lazyctl("show", "gemma").out.split())
+    assert "in RAM ram 12 B, 4 B of it the file, shared (learned), then ram 10 B" in told
 
 
 def test_a_model_whose_needs_cannot_be_foretold_says_why(daemon: Daemon, lazyctl: Lazyctl) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 from lazyd.core import effects, events
 from lazyd.core.spec import GIB
 
-from .story import Story, spec
+from .story import Story, spec, ways
 
 
 def told(story: Story, kind: str) -> dict[str, Any]:
@@ -25,6 +25,16 @@ def test_a_load_tells_what_is_booked_and_what_is_left() -> None:
         "bytes": {"ram": 3 * GIB},
         "free_bytes": {"ram": 7 * GIB},
     }
+
+
+def test_a_load_that_maps_a_file_tells_so() -> None:
+    told_before = events.Predicted(model="a", ways=ways(ram_gib=3), files={"1:2": GIB})
+    story = Story(spec("a"), predictions={"a": told_before}, ram_gib=10)
+    story.get("a")
+    loading = told(story, "loading")
+    assert loading["reason"] == "3.0 GiB of ram, and a file of 1.0 GiB, shared"
+    assert (loading["bytes"], loading["file_bytes"]) == ({"ram": 3 * GIB}, GIB)
+    assert loading["free_bytes"] == {"ram": 6 * GIB}
 
 
 def test_a_reservation_tells_what_is_left() -> None:

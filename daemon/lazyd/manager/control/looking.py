@@ -13,7 +13,7 @@ import msgspec
 
 from lazyd.core import view
 from lazyd.core.core import Core
-from lazyd.core.needs import Forecast
+from lazyd.core.events import Predicted
 from lazyd.core.records import Prediction
 from lazyd.core.shown import Device, Model, Stranger
 from lazyd.core.spec import ModelSpec
@@ -40,7 +40,7 @@ STRANGERS = 5
 LOG_LOOK_S = 0.2
 """How often the log that a client follows is looked at."""
 
-Ways = Callable[[ModelSpec], Awaitable[Mapping[str, Forecast]]]
+Foresee = Callable[[ModelSpec], Awaitable[Predicted]]
 """Raises `OSError` or `ValueError` where a model cannot be loaded."""
 
 
@@ -53,7 +53,7 @@ class Looking:
         core: Core,
         configuration: Configuration,
         fit: Fit,
-        ways: Ways,
+        foresee: Foresee,
         journal: Journal,
         measuring: Measuring,
         runtime: str,
@@ -67,7 +67,7 @@ class Looking:
         self._core = core
         self._configuration = configuration
         self._fit = fit
-        self._ways = ways
+        self._foresee = foresee
         self._journal = journal
         self._measuring = measuring
         self._runtime = runtime
@@ -156,9 +156,10 @@ class Looking:
         record = self._core.world.models.get(key)
         known = record.prediction if record is not None else None
         if isinstance(known, Prediction):
-            return foretold.shown(known.ways)
+            return foretold.shown(known.ways, known.files)
         try:
-            return foretold.shown(await self._ways(spec))
+            found = await self._foresee(spec)
+            return foretold.shown(found.ways, found.files)
         except (OSError, ValueError) as error:
             return {"error": reason_of(error)}
 

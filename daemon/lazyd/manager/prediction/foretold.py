@@ -5,21 +5,26 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from lazyd.core.needs import GPU, RAM, Forecast, Need
+from lazyd.core.needs import GPU, RAM, Forecast, Need, maps_files
 
 
-def shown(ways: Mapping[str, Forecast]) -> dict[str, Any]:
+def shown(ways: Mapping[str, Forecast], files: Mapping[str, int] | None = None) -> dict[str, Any]:
     """``{"gpu": {"source": "learned", "peakBytes": {"gpu": …, "ram": …}, "serviceBytes": {…}}, …}``.
 
     What was estimated from files tells the ``factor`` that it was corrected by, once one has been learned.
+    The bytes are without the `files` that it maps (their sizes), which are booked once for all who do: where it maps
+    them ``fileBytes`` tells how much that is.
     """
-    return {way: _forecast(forecast) for way, forecast in ways.items()}
+    mapped = sum((files or {}).values())
+    return {way: _forecast(forecast, mapped if maps_files(way) else 0) for way, forecast in ways.items()}
 
 
-def _forecast(forecast: Forecast) -> dict[str, Any]:
+def _forecast(forecast: Forecast, file_bytes: int) -> dict[str, Any]:
     told: dict[str, Any] = {"source": forecast.source, "peakBytes": _by_device(forecast.peak)}
     if forecast.factor is not None:
         told["factor"] = round(forecast.factor, 3)
+    if file_bytes:
+        told["fileBytes"] = file_bytes
     if forecast.service is not None:
         told["serviceBytes"] = _by_device(forecast.service)
     return told

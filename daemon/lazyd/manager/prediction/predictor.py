@@ -17,7 +17,7 @@ import msgspec
 
 from lazyd.core.effects import Learn, Predict
 from lazyd.core.events import Event, Predicted, Unpredictable
-from lazyd.core.needs import GPU, RAM, Forecast
+from lazyd.core.needs import GPU, RAM
 from lazyd.core.spec import ModelSpec
 
 from ..apart import Apart
@@ -88,15 +88,15 @@ class Predictor:
         factors = forecasts.factors(effect.way, effect.peak, look.by_files) if look is not None else {}
         self._learning.learn(Life(subject, effect.way, effect.peak, effect.service, factors))
 
-    async def ways(self, spec: ModelSpec) -> dict[str, Forecast]:
-        """What is thought of loading it, by way.
+    async def foresee(self, spec: ModelSpec) -> Predicted:
+        """What is thought of loading it: by way, and the files that it maps.
 
         Raises:
             OSError: a file of the model is missing or cannot be read.
             ValueError: it is damaged, or no model of this runtime.
         """
         look = await self._look(spec)
-        return _forecast(spec.key, spec, look, await self._known(spec.key, look)).ways
+        return _forecast(spec.key, spec, look, await self._known(spec.key, look))
 
     async def _predict(self, effect: Predict) -> None:
         model, number, spec = effect.model, effect.number, self._spec_of(effect.model)

@@ -138,12 +138,12 @@ async def test_another_option_or_a_changed_file_is_another_model(desk: Desk) -> 
 
 async def test_looking_starts_nothing_and_tells_what_is_kept(desk: Desk) -> None:
     spec = desk.add()
-    assert (await desk.predictor.ways(spec))["ram"].source == "file size"
+    assert (await desk.predictor.foresee(spec)).ways["ram"].source == "file size"
     assert not (desk.folder / "state").exists()
     await desk.in_ram()
-    assert (await desk.predictor.ways(spec))["ram"].source == "dry run"
+    assert (await desk.predictor.foresee(spec)).ways["ram"].source == "dry run"
     await desk.learn(900)
-    assert (await desk.predictor.ways(spec))["ram"].source == "learned"
+    assert (await desk.predictor.foresee(spec)).ways["ram"].source == "learned"
     assert len(desk.host.asked) == 1
 
 
@@ -252,7 +252,7 @@ async def test_what_a_life_has_taught_is_told_of_the_files_that_it_was_loaded_fr
     first = file.read_bytes(), file.stat().st_mtime_ns
     await desk.in_ram(dry_run=False)
     file.write_bytes(first[0] + b"larger")
-    await desk.predictor.ways(spec)
+    await desk.predictor.foresee(spec)
     await desk.learn(5000)
     assert (await desk.in_ram(dry_run=False)).source == "file size"
     file.write_bytes(first[0])
