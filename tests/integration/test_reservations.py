@@ -225,7 +225,7 @@ def test_events_tell_of_reservations(daemon: Daemon, client: Client) -> None:
         with daemon.client() as mine:
             mine.call("Reserve", device="ram", bytes=100 * MIB, command="train.py")
         told = next(event for event in happening if event["kind"] == "reserved")
-        assert (told["device"], told["reason"]) == ("ram", "100 MiB of ram for train.py")
+        assert (told["device"], told["reason"]) == ("ram", '100 MiB of ram for "train.py"')
         assert next(event for event in happening if event["kind"] == "unreserved")["device"] == "ram"
     assert client.call("Health")["live"]
 
@@ -287,7 +287,7 @@ def test_without_room_lazyctl_says_who_holds_it_and_runs_nothing(
     command = reserve("ram", "500MiB", "--no-wait", "--", "echo", "it ran")
     out, err = command.communicate(timeout=LIMIT_S)
     assert (command.returncode, out) == (75, "")
-    assert err.startswith("lazyctl: no room for echo it ran on ram: it needs 500 MiB")
+    assert err.startswith('lazyctl: no room for "echo it ran" on ram: it needs 500 MiB')
     assert err.count("\n") == 1
 
 

@@ -180,7 +180,7 @@ def test_room_is_made_for_a_program_and_the_events_tell_who_left_for_it(daemon: 
         with following(daemon) as happening:
             reply = mine.call("Reserve", device="gpu0", bytes=16 * GIB, command="train.py")
             told = next(event for event in happening if event["kind"] == "evicted")
-        assert (told["model"], told["reason"]) == ("voice", "room for train.py")
+        assert (told["model"], told["reason"]) == ("voice", 'room for "train.py"')
         assert reply["uuid"] == idle.uuid(0)
     assert idle.used(0) == 0
 
