@@ -150,9 +150,9 @@ def fits_beside(world: World, model: Model, held: Collection[Instance]) -> bool:
     files = world.ledger.files_of(worker.id for worker in staying)
     for placement in ways(world, model):
         booking = placement.beside(world.ledger, files)
-        room = {name: world.ledger.devices[name].sure_limit_bytes for name in booking}
+        room = {name: world.ledger.devices[name].lasting_limit_bytes for name in booking}
         for known in world.reservations.values():
-            if known.device in room:
+            if known.device in room and not world.is_unclaimed(known):
                 room[known.device] -= known.bytes
         if RAM in room:
             room[RAM] -= sum(files.values())

@@ -31,8 +31,11 @@ def holders(world: World, device: str, for_model: Seeker | None = None, *, lasti
             n = held_by(world, worker, known)
             found += [(n, f"{worker.spec.key} holds {amount(known, n)}{stays(world, worker, for_model)}")] if n else []
     for other in world.reservations.values():
-        if other.device == device:
-            found.append((other.bytes, f"a reservation of {owner(other.pid, other.command)} holds {size(other.bytes)}"))
+        unclaimed = world.is_unclaimed(other)
+        if other.device == device and not (lasting and unclaimed):
+            ends = ", and ends soon unless it is claimed again" if unclaimed else ""
+            told = f"a reservation of {owner(other.pid, other.command)} holds {size(other.bytes)}{ends}"
+            found.append((other.bytes, told))
     found += (
         [] if lasting or known.kind == SLOTS else [(n, f"a {who} holds {size(n)}") for who, n in rest(world, device)]
     )
@@ -45,7 +48,7 @@ def holders(world: World, device: str, for_model: Seeker | None = None, *, lasti
 
 def in_the_way(device: Device, *, lasting: bool = False) -> bool:
     """Whether strangers lower what can be had. On a device whose budget is less than it has, they may use the rest."""
-    return (device.sure_limit_bytes if lasting else device.limit_bytes) < device.ceiling_bytes
+    return (device.lasting_limit_bytes if lasting else device.limit_bytes) < device.ceiling_bytes
 
 
 def strangers(device: Device) -> list[str]:

@@ -68,6 +68,10 @@ class Device:
     """At least so much is: the less of what the last two samples found."""
     lower_bytes: int = 0
     """What the last sample alone found."""
+    lows: list[tuple[float, int]] = field(default_factory=list)
+    """When samples found at least so much, those that say what has been there for long: see `strangers`."""
+    lasting_foreign_bytes: int = 0
+    """At least so much has been used by strangers for longer than a driver takes to show what is free."""
     baseline_bytes: int = 0
     """What is used by nobody that the driver shows, while nothing of ours is hidden or on its way back."""
     quarantine: list[Quarantined] = field(default_factory=list)
@@ -102,6 +106,11 @@ class Device:
     def sure_limit_bytes(self) -> int:
         """What they could reach at best: no more than this, as strangers are known to use the rest."""
         return min(self.budget_bytes, self.total_bytes - self.margin_bytes - self.sure_foreign_bytes)
+
+    @property
+    def lasting_limit_bytes(self) -> int:
+        """What they could reach at best for a while: strangers who have been there for long stay."""
+        return min(self.budget_bytes, self.total_bytes - self.margin_bytes - self.lasting_foreign_bytes)
 
     @property
     def free_bytes(self) -> int:

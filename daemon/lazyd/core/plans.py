@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from . import lives
+from .eviction import goes, leaving_bytes
 from .leases import ancestors
 from .lifecycle import State
 from .records import Instance, Model, Plan, Reason, Seeker
@@ -39,6 +40,8 @@ def advance(world: World, plan: Plan) -> None:
     spared = callers(world, plan.seeker)
     if plan.seeker.key not in world.wanting or not all(still_goes(v, plan) and v not in spared for v in plan.victims):
         abandon(world, plan)
+    elif not would_do(world, plan):
+        abandon(world, plan)
     elif all(victim.leaving is None or victim.leaving.drained for victim in plan.victims):
         plan.committed = True
         for victim in plan.victims:
@@ -46,6 +49,17 @@ def advance(world: World, plan: Plan) -> None:
                 victim.model.evictions += 1
                 world.note("evicted", victim.model, f"room for {plan.seeker.named}", room_for=plan.seeker.title)
                 lives.unload(world, victim, f"room for {plan.seeker.named}")
+
+
+def would_do(world: World, plan: Plan) -> bool:
+    """What leaves is still enough, for all that is sure of strangers, who may have come meanwhile."""
+    held = {holder for victim in plan.victims if not goes(victim) for holder in (victim.worker.id, victim.holder)}
+    rest = [world.ledger.freed_by(holder) for holder in held]
+    for device in map(world.ledger.devices.__getitem__, plan.short):
+        coming = leaving_bytes(world, device.name) + sum(freed.get(device.name, 0) for freed in rest)
+        if coming - device.excess_bytes < plan.booking[device.name]:
+            return False
+    return True
 
 
 def still_goes(victim: Instance, plan: Plan) -> bool:

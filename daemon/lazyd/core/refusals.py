@@ -69,8 +69,9 @@ def could_be_free(world: World, seeker: Seeker, device: Device) -> int:
     """What of a device is neither kept, nor reserved, nor known to be strangers'."""
     kept = sum(held_by(world, worker, device.name) for worker in keepers(world) if keeps(worker, seeker))
     kept += sum(lasting_files(world, seeker).values()) if device.name == RAM else 0
-    kept += sum(known.bytes for known in world.reservations.values() if known.device == device.name)
-    return device.sure_limit_bytes - kept
+    reserved = (known for known in world.reservations.values() if not world.is_unclaimed(known))
+    kept += sum(known.bytes for known in reserved if known.device == device.name)
+    return device.lasting_limit_bytes - kept
 
 
 def keeps(worker: Worker, seeker: Seeker) -> bool:

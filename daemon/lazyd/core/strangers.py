@@ -4,7 +4,9 @@ A sample says how much is used, and by whom as far as the driver shows it. So st
 
 - at most: used, less what the sample shows of our own; admissions count on that;
 - at least: used, less what is booked, since our own may not have taken all of theirs yet. That is
-  believed when two samples in a row say so; evictions and refusals count on it.
+  believed when two samples in a row say so; evictions count on it. Refusals count on what has been so for
+  `LASTING_S`: what a stranger, a reservation's program or a worker of an earlier manager had is shown as used for a
+  second or so after their end.
 
 What nobody shown uses is *unexplained*: the driver's own, processes of containers, and of ours what
 is hidden or on its way back after an exit. The last two are told by how far it has risen above its
@@ -23,6 +25,9 @@ from .growth import measured
 from .ledger import CUDA, HOST, Device
 from .records import Worker
 from .world import World
+
+LASTING_S = 5.0
+"""Drivers show memory to be free 0.5 to 1.5 s after an exit, and some later, see `release`."""
 
 
 @dataclass(slots=True)
@@ -66,6 +71,18 @@ def account(world: World, device: Device, seen: DeviceSeen) -> None:
     droppable = world.ledger.file_bytes if device.kind == HOST else 0
     lower = max(0, seen.used_bytes - (device.booked_bytes - droppable))
     device.sure_foreign_bytes, device.lower_bytes = min(lower, device.lower_bytes), lower
+    note_low(device, lower, world.now)
+
+
+def note_low(device: Device, lower: int, now: float) -> None:
+    """Takes in what was found at least; `lows` says since when each amount has been there, the smaller the longer."""
+    since = now
+    while device.lows and device.lows[-1][1] >= lower:
+        since, _ = device.lows.pop()
+    device.lows.append((since, lower))
+    lasting = [low for low in device.lows if low[0] <= now - LASTING_S]
+    device.lows = lasting[-1:] + device.lows[len(lasting) :]
+    device.lasting_foreign_bytes = lasting[-1][1] if lasting else 0
 
 
 def explained(residue: int, shown: int, excess: Excess) -> int:
@@ -77,7 +94,8 @@ def explained(residue: int, shown: int, excess: Excess) -> int:
 def forget_lower(world: World) -> None:
     """Workers are booked that were taken for strangers until now: what is sure of these has to be seen anew."""
     for device in world.ledger.devices.values():
-        device.sure_foreign_bytes = device.lower_bytes = 0
+        device.sure_foreign_bytes = device.lower_bytes = device.lasting_foreign_bytes = 0
+        device.lows.clear()
 
 
 def reserved(world: World, device: Device, shown: dict[str, int]) -> int:

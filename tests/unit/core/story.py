@@ -120,6 +120,13 @@ class Story:
         }
         return self.tell(events.DeviceSeen(**{**seen, **fields}))
 
+    def strangers_last(self) -> None:
+        """What strangers use now is seen for longer than a driver takes to show what is free."""
+        for _ in range(7):
+            self.wait(1)
+            for name in self.devices:
+                self.sample(name)
+
     def configure(
         self, *specs: ModelSpec, aliases: Mapping[str, str] | None = None, pins: tuple[str, ...] = ()
     ) -> None:

@@ -104,8 +104,7 @@ def test_who_can_never_have_room_is_not_passed_by_but_refused() -> None:
     waiting = story.get("b", timeout=60)
     assert waiting not in story.answers
     story.strangers["ram"] = 2 * GIB
-    story.sample("ram")
-    story.sample("ram")
+    story.strangers_last()
     refused = story.answers[waiting]
     assert isinstance(refused, answers.NoRoom)
     assert "other programs use 2.0 GiB" in refused.reason

@@ -270,8 +270,7 @@ def test_a_parked_model_stays_parked_where_nothing_else_is_allowed_to_it() -> No
     story = adopted(parked(device="gpu"), gpus_gib=(10, 7))
     story.pin("a")  # it may have no more than three quarters of either GPU
     story.strangers["gpu0"] = 9 * GIB
-    for _ in range(2):
-        story.sample("gpu0")
+    story.strangers_last()
     request = story.get("a", timeout=60)
     assert isinstance(story.answers[request], answers.NoRoom)
     assert story.state("a") is State.PARKED

@@ -1,8 +1,11 @@
 """What strangers use is known between bounds; admissions count on the upper, evictions on the lower one."""
 
 from lazyd.core import effects, events
+from lazyd.core.answers import NoRoom
+from lazyd.core.ledger import Device
 from lazyd.core.lifecycle import State
 from lazyd.core.spec import GIB, MIB, Settings
+from lazyd.core.strangers import note_low
 
 from .story import Story, spec, ways
 
@@ -183,3 +186,43 @@ def test_a_worker_that_the_driver_shows_without_bytes_is_hidden() -> None:
     story.hot("a")
     story.sample("gpu0", used_bytes=4 * GIB, held_bytes={story.worker("a"): 0})
     assert story.core.world.ledger.devices["gpu0"].foreign_bytes == 0
+
+
+# What has just ended may still be shown.
+
+
+def test_nobody_is_refused_for_what_a_driver_may_only_not_have_taken_back_yet() -> None:
+    story = Story(spec("a", device=("gpu0",)), gpus_gib=(8,), sizes={"a": 5}, settings=Settings(budget={}))
+    story.strangers["gpu0"] = 7 * GIB  # those of an earlier manager, say, that have ended a moment ago
+    for _ in range(3):
+        story.sample("gpu0")
+    request = story.get("a", timeout=60)
+    for _ in range(3):
+        story.wait(0.5)
+        story.sample("gpu0")
+    assert request not in story.answers
+    story.strangers["gpu0"] = 0
+    story.sample("gpu0")
+    story.sample("gpu0")
+    assert story.state("a") is State.LOADING
+
+
+def test_who_waits_is_refused_once_strangers_have_stayed() -> None:
+    story = Story(spec("a", device=("gpu0",)), gpus_gib=(8,), sizes={"a": 5}, settings=Settings(budget={}))
+    story.strangers["gpu0"] = 7 * GIB
+    story.sample("gpu0")
+    request = story.get("a", timeout=60)
+    story.strangers_last()
+    refused = story.answers[request]
+    assert isinstance(refused, NoRoom)
+    assert "other programs use 7.0 GiB" in refused.reason
+
+
+def test_how_long_strangers_have_been_there_is_known_of_each_amount() -> None:
+    device = Device(name="gpu0", kind="cuda", total_bytes=100, budget_bytes=100)
+    found = []
+    for now, lower in ((0, 30), (2, 50), (4, 20), (5, 60), (6, 60), (9, 50), (10, 70), (14, 70), (16, 10)):
+        note_low(device, lower, now)
+        found.append(device.lasting_foreign_bytes)
+    assert found == [0, 0, 0, 20, 20, 20, 50, 50, 10]
+    assert len(device.lows) == 1

@@ -91,8 +91,7 @@ def test_a_refusal_tells_of_every_gpu_and_first_of_the_one_with_most() -> None:
     story = Story(big, kept, gpus_gib=(10, 10), sizes={"big": 9, "kept": 4}, settings=NO_MARGIN)
     story.hot("kept")
     story.strangers["gpu1"] = 2 * GIB
-    for _ in range(2):  # strangers are believed when they were seen twice
-        story.sample("gpu1")
+    story.strangers_last()
     refused = story.answers[story.get("big")]
     assert isinstance(refused, answers.NoRoom)
     assert (refused.device, refused.free_bytes) == ("gpu1", 8 * GIB)
