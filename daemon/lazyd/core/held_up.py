@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import itertools
 
-from . import crowding, parking
+from . import crowding, parking, shares
 from .eviction import leaving_bytes
 from .holders import amount, holders, keeps, part_of, unseen
 from .placement import Placement, shapes
-from .records import Instance, Model, Prediction, Seeker
+from .records import Instance, Model, Prediction, Reservation, Seeker
 from .wording import duration, listed
 from .world import World
 
@@ -26,6 +26,8 @@ def held_up(world: World, seeker: Seeker, *, devices: int = DEVICES) -> list[str
         return ["the worker host is not connected, and nothing is loaded until it is"]
     if seeker.retry_at > world.now:
         return [f"its last load has failed, and the next try is allowed in {duration(seeker.retry_at - world.now)}"]
+    if isinstance(seeker, Reservation) and shares.is_held_back(world, seeker):
+        return [shares.why(world, seeker, world.ledger.devices[seeker.device])]
     if crowding.joins_a_crowd(world, seeker):
         return ["its worker's device holds more than it may, and nothing is admitted there until idle models have left"]
     found = [being_made(world, seeker)] if seeker.key in world.plans else []

@@ -3,17 +3,17 @@
 One waits in the same line as loads, and room is made for it like for them. It lasts as long as its
 client's connection; the host keeps a list, so that after the death of the manager the next one holds
 each of them for 30 s, in which its client may claim it again. A claim that comes before the host waits
-for it. One user's reservations together hold at most `max_reserved` of a device's budget.
+for it. One user's reservations together hold at most `max_reserved` of a device's budget: what alone is
+more than that is refused, and what is too much beside his others waits for their end.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from . import refusals
+from . import refusals, shares
 from .answers import NoRoom, Reserved, ShuttingDown, Timeout
 from .effects import KeepReservations
 from .events import ReservationReport, Reserve, Unreserve
+from .held_up import held_up
 from .ledger import SLOTS, Device
 from .records import UNPRESENTED_LEASE_S, Reservation
 from .wording import quoted, size
@@ -26,7 +26,7 @@ def reserve(world: World, event: Reserve) -> None:
         world.answer(event.request, ShuttingDown())
         return
     known = world.reservations.get(event.resume or "")
-    if known is not None and known.holder == event.holder:
+    if known is not None and world.is_unclaimed(known) and is_same(known, event):
         known.pid = event.pid
         world.alarms.clear(("reservation", known.id))
         hold(world, known, event.request)
@@ -53,6 +53,11 @@ def reserve(world: World, event: Reserve) -> None:
         world.alarms.set(("reserve", wish.key), wish.deadline)
 
 
+def is_same(known: Reservation, asked: Reserve | Reservation) -> bool:
+    """A claim is for what was granted, by who got it. Any other is a wish like any."""
+    return (known.holder, known.device, known.bytes) == (asked.holder, asked.device, asked.bytes)
+
+
 def never(world: World, wish: Reservation) -> NoRoom | None:
     """Why it is refused at once; None if it may stand in the line."""
     device = world.ledger.devices.get(wish.device)
@@ -76,28 +81,16 @@ def is_hopeless(world: World, wish: Reservation) -> bool:
 
 
 def too_much(world: World, wish: Reservation, device: Device) -> NoRoom | None:
-    """Whether a device is too small for it, or its user has too much of it already."""
+    """Whether it is more than a device has, or than its user may have there (now, if it does not wait)."""
     if wish.bytes > device.ceiling_bytes:
         most = device.ceiling_bytes
         reason = f"{refusals.explain(world, device, wish.bytes)}; {refusals.can_be_had(device, most)}"
         return no_room(wish, most, reason, refusals.never_fits(device))
-    theirs = [*world.reservations.values(), *before(world, wish)]
-    held = sum(other.bytes for other in theirs if (other.holder, other.device) == (wish.holder, wish.device))
-    allowed = int(device.budget_bytes * world.settings.max_reserved)
-    if held + wish.bytes > allowed:
-        part = f"{world.settings.max_reserved:.0%}"
-        reason = f"reservations of one user may hold {part} of {wish.device} together (max_reserved)"
-        return no_room(wish, max(0, allowed - held), reason, "reserve less, or raise max_reserved in [budget]")
+    allowed = shares.allowed(world, device)
+    if wish.bytes > allowed or (not wish.waits and shares.is_beyond(world, wish)):
+        left = max(0, allowed - shares.held(world, wish))
+        return no_room(wish, left, shares.rule(world, device), "reserve less, or raise max_reserved in [budget]")
     return None
-
-
-def before(world: World, wish: Reservation) -> Iterator[Reservation]:
-    """The reservations that stand in the line before one; all, if it is not in it yet."""
-    for other in world.wanting.values():
-        if other is wish:
-            return
-        if isinstance(other, Reservation):
-            yield other
 
 
 def no_room(wish: Reservation, free: int, reason: str, remedy: str | None = None) -> NoRoom:
@@ -154,13 +147,13 @@ def deadline_passed(world: World, key: str) -> None:
     """It has waited as long as it would (an alarm)."""
     wish = world.wanting.get(key)
     if isinstance(wish, Reservation) and wish.request is not None:
+        reasons = held_up(world, wish, devices=1)
         withdraw(world, wish)
-        device = world.ledger.devices.get(wish.device)
         outcome = Timeout(
             model=wish.named,
             phase="queued",
             timeout_sec=max(0.0, wish.deadline - wish.since),
-            reason=refusals.explain(world, device, wish.bytes) if device is not None else None,
+            reason="; ".join(reasons) or None,
         )
         world.answer(wish.request, outcome)
 
@@ -212,7 +205,7 @@ def adopt(world: World, report: ReservationReport) -> None:
     )
     world.ledger.book(report.id, {report.device: report.bytes})
     claims = (w for w in world.wanting.values() if isinstance(w, Reservation) and w.resume == report.id)
-    claim = next((claim for claim in claims if claim.holder == report.holder), None)
+    claim = next((claim for claim in claims if is_same(world.reservations[report.id], claim)), None)
     if claim is not None and claim.request is not None:  # its client was quicker than the host
         withdraw(world, claim)
         world.reservations[report.id].pid = claim.pid

@@ -55,6 +55,8 @@ def consider(world: World, seeker: Seeker, line: Line) -> None:
     if not seekers.is_known(world, seeker) or line.is_passed_by(seeker, overdue=is_overdue(world, seeker)):
         return
     line.look_anew()
+    if seekers.is_held_back(world, seeker):
+        return
     if crowding.joins_a_crowd(world, seeker):
         line.blocked.append(seeker)
         return

@@ -6,7 +6,7 @@ what happens when there is room, and when there never will be.
 
 from __future__ import annotations
 
-from . import lives, parking, plans, refusals, requests, reservations, samples, shortage
+from . import lives, parking, plans, refusals, requests, reservations, samples, shares, shortage
 from .answers import NoRoom
 from .effects import Predict
 from .ledger import RAM, dry_run_of
@@ -81,6 +81,16 @@ def never(world: World, seeker: Seeker, placement: Placement) -> NoRoom | None:
     if isinstance(seeker, Model):
         return refusals.never(world, seeker, placement)
     return reservations.not_any_more(world, seeker)
+
+
+def is_held_back(world: World, seeker: Seeker) -> bool:
+    """Whether it is a reservation that waits for the end of its user's others: then no room is made for it yet."""
+    if isinstance(seeker, Model) or not shares.is_held_back(world, seeker):
+        return False
+    if reservations.not_any_more(world, seeker) is not None:
+        return False  # it is to be refused
+    plans.drop(world, seeker)
+    return True
 
 
 def sets_aside(world: World, seeker: Seeker) -> bool:

@@ -92,6 +92,10 @@ class World:
     def stopping(self) -> bool:
         return self.stop_deadline is not None
 
+    def is_unclaimed(self, reservation: Reservation) -> bool:
+        """An earlier manager granted it, and it ends in a while unless its client claims it again (an alarm)."""
+        return ("reservation", reservation.id) in self.alarms
+
     def emit(self, effect: Effect) -> None:
         self.out.append(effect)
 

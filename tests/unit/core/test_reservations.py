@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from lazyd.core import answers, effects, events
+from lazyd.core import answers, effects, events, view
 from lazyd.core.lifecycle import State
 from lazyd.core.spec import GIB, Settings
 
@@ -113,10 +113,31 @@ def test_a_reservation_that_can_never_be_is_refused() -> None:
 def test_one_user_reserves_no_more_than_a_part_of_a_device() -> None:
     story = with_gpu(settings=SMALLER)
     held(story, reserve(story, 4))
-    refused = story.answers[reserve(story, 2)]
-    assert isinstance(refused, answers.NoRoom)
-    assert "may hold 50% of gpu0 together (max_reserved)" in refused.reason
+    for refused in (story.answers[reserve(story, 6)], story.answers[reserve(story, 2, wait=False)]):
+        assert isinstance(refused, answers.NoRoom)
+        assert "may hold 50% of gpu0 together (max_reserved)" in refused.reason
     assert held(story, reserve(story, 2, holder=1001))
+
+
+def test_who_has_his_part_already_waits_for_the_end_of_his_others_and_is_told_so() -> None:
+    story = with_gpu("a", settings=SMALLER, a=5)
+    story.hot("a")
+    story.wait(60)
+    first = held(story, reserve(story, 4))
+    second, third, small = reserve(story, 4), reserve(story, 4, deadline=story.now + 9), reserve(story, 1)
+    story.wait(10)
+    assert {second, third, small} & story.answers.keys() == {third}
+    outcome = story.answers[third]
+    assert isinstance(outcome, answers.Timeout)
+    assert outcome.reason is not None
+    assert "(max_reserved), and this user has 4.0 GiB of it already" in outcome.reason
+    assert story.state("a") is State.READY, "nobody leaves for who may not have it yet"
+    shown = view.wishes(story.core, story.now)
+    assert all("max_reserved" in wish.why[0] for wish in shown)
+    assert len(shown) == 2
+    story.tell(events.Unreserve(reservation=first))
+    assert held(story, second)
+    assert held(story, small)
 
 
 def test_a_client_that_waits_and_goes_leaves_the_line() -> None:
@@ -192,7 +213,9 @@ def test_what_the_host_has_kept_counts_for_those_who_wait_already() -> None:
     story = Story(gpus_gib=(10,), settings=SMALLER, host=False)
     request = reserve(story, 2)
     story.tell(events.HostFound(reservations=kept))
-    assert isinstance(story.answers[request], answers.NoRoom)
+    assert request not in story.answers
+    story.wait(31)  # nobody has claimed it
+    assert held(story, request)
 
 
 def test_who_waits_is_refused_when_the_budget_has_become_too_small() -> None:
@@ -215,10 +238,45 @@ def test_a_reservation_that_nobody_claims_again_is_given_back() -> None:
     assert story.free("gpu0") == 10
 
 
-def test_nobody_else_claims_a_reservation() -> None:
-    story = with_gpu()
-    name = held(story, reserve(story, 6))
+def left_by_an_earlier_manager(*names: str, gib: float, **sizes: float) -> tuple[Story, str]:
+    """A manager that has found a reservation that nobody has claimed yet, and its name."""
+    kept = events.ReservationReport(id="r1", device="gpu0", bytes=int(gib * GIB), holder=1000, pid=5, command=None)
+    models = [spec(name, device=("gpu0",)) for name in names]
+    story = Story(*models, gpus_gib=(10,), sizes=sizes, settings=NO_MARGIN, host=False)
+    story.tell(events.HostFound(reservations=(kept,)))
+    return story, kept.id
+
+
+def test_nobody_is_refused_for_a_reservation_that_may_not_be_claimed_again() -> None:
+    story, _ = left_by_an_earlier_manager("a", gib=8, a=6)
+    model, program = story.get("a", timeout=60), reserve(story, 3, holder=1001)
+    story.wait(29)
+    assert not {model, program} & story.answers.keys()
+    story.wait(2)
+    assert story.state("a") is State.LOADING
+    assert held(story, program)
+
+
+def test_once_it_is_claimed_again_who_does_not_fit_beside_it_is_refused() -> None:
+    story, name = left_by_an_earlier_manager("a", gib=8, a=6)
+    model = story.get("a", timeout=60)
+    reserve(story, 8, resume=name)
+    refused = story.answers[model]
+    assert isinstance(refused, answers.NoRoom)
+    assert "holds 8.0 GiB" in refused.reason
+
+
+def test_only_who_got_a_reservation_claims_it_and_only_for_what_it_is() -> None:
+    story, name = left_by_an_earlier_manager(gib=6)
     assert held(story, reserve(story, 2, resume=name, holder=1001)) != name
+    assert held(story, reserve(story, 1, resume=name)) != name
+    assert held(story, reserve(story, 6, resume=name)) == name
+
+
+def test_a_reservation_that_is_held_cannot_be_claimed() -> None:
+    story = with_gpu()
+    name = held(story, reserve(story, 4))
+    assert held(story, reserve(story, 4, resume=name)) != name
 
 
 def test_nothing_is_reserved_on_a_device_that_is_lost_while_it_is_waited_for() -> None:
