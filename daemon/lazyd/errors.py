@@ -163,16 +163,20 @@ class Timeout(LazydError):
 
 
 class Busy(LazydError):
-    """Calls are in flight."""
+    """Calls are in flight, or a client holds it."""
 
     varlink_name = "io.lazyd.Busy"
     exit_status = 75
     model: str = ""
     in_flight: int = 0
+    reason: str | None = None
+    """What keeps it, if that is no call."""
 
     def message(self) -> str:
         calls = "1 call is" if self.in_flight == 1 else f"{self.in_flight} calls are"
-        return f"{self.model} is busy: {calls} in flight; try later, or use --force to end them"
+        if self.in_flight or self.reason is None:
+            return f"{self.model} is busy: {calls} in flight; try later, or use --force to end them"
+        return f"{self.model} is busy: {self.reason}; try later, or use --force"
 
 
 class Cancelled(LazydError):

@@ -84,7 +84,14 @@ class Sampler:
         if name == RAM:
             measured_at = self.world.host.measure() if self.manager.attached else now
             answer_at = max(answer_at, min(measured_at, now + MEASURING_S))
+        if drivers.is_silent(name):
+            self.world.clock.after(ASKING_S, self._tell_silent)
         self.world.clock.at(answer_at, self._read, name, now, self.world.memory[name].used)
+
+    def _tell_silent(self) -> None:
+        """A driver does not answer, nor does it say what GPUs there are."""
+        if not self.is_over:
+            self.manager.tell(events.DriverSilent(reason="no answer"))
 
     def _read(self, name: str, begun: float, used_before: int) -> None:
         if self.is_over:
@@ -101,6 +108,8 @@ class Sampler:
             return
         memory = self.world.memory[name]
         self._lost[name], self._version[name] = False, version
+        if self.manager.core.world.driver_problem is not None:
+            self.manager.tell(events.DriverSilent(reason=None))
         self.last[name] = [*self.last.get(name, [])[-1:], look]
         self.manager.tell(self._event(memory, begun, look))
         self._over(name)

@@ -85,6 +85,8 @@ class Timeout(Refusal, frozen=True):
 class Busy(Refusal, frozen=True):
     model: str
     in_flight: int
+    reason: str | None = None
+    """What keeps it, if that is no call."""
 
 
 class Cancelled(Refusal, frozen=True):

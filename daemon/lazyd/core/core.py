@@ -86,6 +86,7 @@ EVENTS: dict[type[events.Event], Callable[[World, Any], None]] = {
     events.Unreserve: reservations.unreserve,
     events.DeviceSeen: reports.device_seen,
     events.DeviceLost: reports.device_lost,
+    events.DriverSilent: reports.driver_silent,
     events.MemoryPressure: crowding.pressure,
     events.Predicted: reports.predicted,
     events.Unpredictable: reports.unpredictable,

@@ -121,6 +121,13 @@ class DeviceLost(Event, frozen=True):
     reason: str
 
 
+class DriverSilent(Event, frozen=True):
+    """The driver has yet to show some or all GPUs, and does not answer: what there are is not known."""
+
+    reason: str | None
+    """None: it has answered after all."""
+
+
 class MemoryPressure(Event, frozen=True):
     """Programs stall because memory is short (the kernel's pressure stall information)."""
 

@@ -9,7 +9,7 @@ from .eviction import quantum_until
 from .ledger import SLOTS, Device
 from .lifecycle import LOADS, State
 from .plans import callers
-from .records import Instance, LeaseStage, Model, Seeker, Worker
+from .records import FRESH_LEASE_S, Instance, LeaseStage, Model, Seeker, Worker
 from .wording import counted, duration, listed, size
 from .world import World
 
@@ -149,7 +149,7 @@ def used(world: World, instance: Instance) -> list[str]:
     held_until = max((lease.hold_until for lease in leases), default=0.0)
     if held_until > now:
         reasons.append(f"a client holds it for {duration(held_until - now)} more")
-    if any(lease.stage in FRESH and lease.protected_until > now for lease in leases):
+    if any(lease.stage in FRESH and lease.granted + FRESH_LEASE_S > now for lease in leases):
         reasons.append("a client was given it just now, and has yet to call")
     if instance.state is State.READY and instance.model.waiters:
         reasons.append(waiting(instance.model))

@@ -41,8 +41,11 @@ def together(found: Iterable[NoRoom]) -> NoRoom | None:
 
 
 def no_device(world: World, model: Model) -> NoRoom:
-    """None of the devices that it may use is there."""
+    """None of the devices that it may use is there, or, as far as its driver tells, none of them yet."""
     wanted = ", ".join(model.spec.device) or "auto"
+    if world.driver_problem is not None and any(name != RAM for name in model.spec.device):
+        reason = f"it may only use GPUs of which the driver does not tell (device = {wanted}): {world.driver_problem}"
+        return NoRoom(model=model.key, device=wanted, needed_bytes=0, free_bytes=0, reason=reason, remedy="try later")
     lost = [f"{d.name} is lost: {d.lost}" for d in world.ledger.devices.values() if d.lost is not None]
     reason = "; ".join([f"no device of this machine suits it (device = {wanted})", *lost])
     remedy = "'lazyctl status' shows the devices; correct device"

@@ -8,6 +8,7 @@ from .events import (
     DeviceLost,
     DeviceSeen,
     Drained,
+    DriverSilent,
     LoadProgress,
     ObjectFailed,
     ObjectReady,
@@ -45,6 +46,11 @@ def device_seen(world: World, event: DeviceSeen) -> None:
     release.seen(world, device)
     parking.seen(world, device)
     parking.look_again(world, device.name)
+
+
+def driver_silent(world: World, event: DriverSilent) -> None:
+    """Whether more GPUs than are known may be there, and why that cannot be told."""
+    world.driver_problem = event.reason
 
 
 def device_lost(world: World, event: DeviceLost) -> None:

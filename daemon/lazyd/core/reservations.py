@@ -64,6 +64,8 @@ def never(world: World, wish: Reservation) -> NoRoom | None:
     if device is None or device.lost is not None or device.kind == SLOTS:
         is_lost = device is not None and device.lost is not None
         reason = f"{wish.device} is lost" if is_lost else f"there is no {wish.device} here"
+        if device is None and world.driver_problem is not None:
+            reason = f"no driver has shown {wish.device} yet: {world.driver_problem}"
         return no_room(wish, 0, reason, "'lazyctl status' shows the devices; try later, or another one")
     return too_much(world, wish, device)
 

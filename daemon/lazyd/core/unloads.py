@@ -8,6 +8,7 @@ from __future__ import annotations
 from . import requests
 from .answers import Busy, Cancelled, ModelNotFound, Timeout, Unloaded
 from .events import Cancel, Unload
+from .holders import used
 from .lifecycle import GONE, LOADS, State
 from .records import Instance, Model
 from .world import UnloadWish, World
@@ -20,7 +21,12 @@ def unload(world: World, event: Unload) -> None:
         world.answer(event.request, models)
         return
     wish = UnloadWish(
-        request=event.request, deadline=event.deadline, force=event.force, named=bool(event.models), pending={}
+        request=event.request,
+        since=world.now,
+        deadline=event.deadline,
+        force=event.force,
+        named=bool(event.models),
+        pending={},
     )
     for model in models:
         forget_failures(world, model)
@@ -89,17 +95,20 @@ def freed(world: World) -> None:
 
 
 def deadline_passed(world: World, request: int) -> None:
-    """What is still busy serves on, and the request is answered `Busy` (an alarm)."""
+    """What is still used or held serves on, and the request is answered `Busy` (an alarm)."""
     wish = world.unloads.get(request)
     if wish is None:
         return
-    busy = [instance for instance in wish.pending.values() if instance.in_flight]
+    pending = list(wish.pending.values())
+    left = max(pending, key=lambda instance: (instance.in_flight, instance.protected_until > world.now))
+    reason = "; ".join(used(world, left)) or None if not left.in_flight else None
+    is_used = left.in_flight > 0 or left.protected_until > world.now
     end(world, request)
-    if busy:
-        world.answer(request, Busy(model=busy[0].model.key, in_flight=busy[0].in_flight))
+    if is_used:
+        world.answer(request, Busy(model=left.model.key, in_flight=left.in_flight, reason=reason))
     else:
-        left = next(iter(wish.pending.values()))
-        world.answer(request, Timeout(model=left.model.key, phase=str(left.state), timeout_sec=0.0))
+        given_s = max(0.0, wish.deadline - wish.since)
+        world.answer(request, Timeout(model=left.model.key, phase=str(left.state), timeout_sec=given_s, reason=reason))
 
 
 def end(world: World, request: int) -> None:

@@ -29,6 +29,7 @@ class UnloadWish:
     """An `Unload` request under way."""
 
     request: int
+    since: float
     deadline: float
     force: bool
     named: bool
@@ -68,6 +69,8 @@ class World:
     obituaries: dict[str, WorkerDied] = field(default_factory=dict)
     """Why a lease ended, for clients that ask after an unexpected end of file."""
     ledger: Ledger = field(default_factory=Ledger)
+    driver_problem: str | None = None
+    """Why it is not known what GPUs there are."""
     alarms: Alarms = field(default_factory=Alarms)
     out: list[Effect] = field(default_factory=list)
     resolved: dict[str, Model] = field(default_factory=dict)

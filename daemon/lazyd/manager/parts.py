@@ -148,6 +148,7 @@ class Parts:
             requests,
             devices=lambda: [device.name for device in view.devices(core)],
             seen=measuring.seen,
+            are_all=lambda: core.world.driver_problem is None,
             reserved=lambda: core.world.reservations,
             is_ending=is_ending,
         )

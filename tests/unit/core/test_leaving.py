@@ -2,6 +2,8 @@
 
 from lazyd.core import answers, effects, events
 from lazyd.core.lifecycle import State
+from lazyd.core.records import Model
+from lazyd.core.why import why
 
 from .story import RESIDENT, TRANSIENT, Story, spec
 
@@ -176,6 +178,37 @@ def test_unload_idle_leaves_busy_models_alone() -> None:
     story.unload(idle=True)
     assert story.state("a") is State.DRAINING
     assert story.state("b") is State.READY
+
+
+def test_unload_of_a_model_that_a_client_holds_says_busy_and_who_keeps_it() -> None:
+    story = Story(spec("a"))
+    story.get("a", hold_s=290)
+    story.ready("a")
+    story.wait(50)
+    assert "a client was given it just now, and has yet to call" not in " ".join(why(story.core.world, model(story)))
+    request = story.unload("a", timeout=40)
+    story.wait(41)
+    outcome = story.answers[request]
+    assert isinstance(outcome, answers.Busy)
+    assert (outcome.in_flight, outcome.reason) == (0, "a client holds it for 3 min more")
+    assert story.state("a") is State.READY
+    forced = story.unload("a", timeout=40, force=True)
+    story.exit("a", status=0)
+    assert story.answers[forced] == answers.Unloaded(unloaded=("a",))
+
+
+def test_an_unload_that_takes_too_long_says_what_time_it_had() -> None:
+    story = Story(spec("a"))
+    story.hot("a")
+    request = story.unload("a", timeout=3)
+    story.wait(4)
+    outcome = story.answers[request]
+    assert isinstance(outcome, answers.Timeout)
+    assert outcome.timeout_sec == 3
+
+
+def model(story: Story) -> Model:
+    return story.core.world.models["a"]
 
 
 def test_unload_of_a_busy_model_gives_up_at_its_deadline_and_it_serves_again() -> None:

@@ -335,3 +335,27 @@ def test_who_does_not_wait_is_refused_when_the_device_is_lost_meanwhile() -> Non
     assert request not in story.answers
     story.tell(events.DeviceLost(name="gpu0", reason="it has fallen off the bus"))
     assert isinstance(story.answers[request], answers.NoRoom)
+
+
+def test_while_the_driver_does_not_answer_nobody_is_told_that_there_is_no_such_gpu() -> None:
+    story = Story(spec("a", device=("gpu0",)))
+    story.tell(events.DriverSilent(reason="no answer for 5 s"))
+    for refused in (story.answers[reserve(story, 1)], story.answers[story.get("a")]):
+        assert isinstance(refused, answers.NoRoom)
+        assert "no answer for 5 s" in refused.reason
+        assert "correct" not in (refused.remedy or "")
+    story.tell(events.DriverSilent(reason=None))
+    for refused in (story.answers[reserve(story, 1)], story.answers[story.get("a")]):
+        assert isinstance(refused, answers.NoRoom)
+        assert "no answer for 5 s" not in refused.reason
+
+
+def test_one_that_waits_for_a_sample_alone_is_told_that_and_not_that_there_is_no_room() -> None:
+    story = with_gpu()
+    story.wait(5)
+    story.silent = {"gpu0"}
+    request = reserve(story, 1, deadline=story.now)
+    story.wait(0)
+    outcome = story.answers[request]
+    assert isinstance(outcome, answers.Timeout)
+    assert outcome.reason == "a new sample of gpu0 is awaited"

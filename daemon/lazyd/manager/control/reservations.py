@@ -29,8 +29,9 @@ LONGEST_COMMAND = 200
 class Reservations:
     """Which connection holds which reservation.
 
-    `devices` are the names of all there are, and `seen` is done when GPUs are among them; `reserved` are all
-    reservations by their ids; `is_ending` tells whether this manager is about to leave.
+    `devices` are the names of all there are, and `seen` is done when GPUs are among them; `are_all` says whether
+    the driver has shown all of them; `reserved` are all reservations by their ids; `is_ending` tells whether this
+    manager is about to leave.
     """
 
     def __init__(
@@ -40,6 +41,7 @@ class Reservations:
         *,
         devices: Callable[[], Container[str]],
         seen: asyncio.Future[None],
+        are_all: Callable[[], bool],
         reserved: Callable[[], Mapping[str, Reservation]],
         is_ending: Callable[[], bool],
     ) -> None:
@@ -47,6 +49,7 @@ class Reservations:
         self._requests = requests
         self._devices = devices
         self._seen = seen
+        self._are_all = are_all
         self._reserved = reserved
         self._is_ending = is_ending
         self._held: dict[str, object] = {}
@@ -72,8 +75,8 @@ class Reservations:
             call.fail_with(error)
 
     def _reserve(self, call: Call, given: given_for.Reserve) -> None:
-        """Raises `NoSuchDevice`."""
-        if not self._knows(given):
+        """Raises `NoSuchDevice`. While a driver does not answer, nobody knows, and the core says so."""
+        if not self._knows(given) and self._are_all():
             raise NoSuchDevice(device=given.device)
         number = self._requests.open(partial(self._answered, call))
         self._driver.tell(

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 import msgspec
 
 from lazyd.core.effects import Sample
-from lazyd.core.events import Event, MemoryPressure
+from lazyd.core.events import DriverSilent, Event, MemoryPressure
 from lazyd.devices.first_look import FirstLook
 from lazyd.devices.pressure import stalls
 from lazyd.devices.ram import NAME as RAM
@@ -63,6 +63,8 @@ class Measuring:
         """Done when all GPUs have been seen, or are known not to answer; within `SEEN_S` of the start."""
         self.warnings: list[str] = []
         """What is wrong with the driver as a whole, in a line."""
+        self._problem: str | None = None
+        """Why there may be GPUs that nobody has seen, as the core was told."""
 
     def start(self) -> None:
         self._add(RAM, RamSampler(self._ram, self._around))
@@ -147,18 +149,30 @@ class Measuring:
 
     def _say(self, event: Event) -> None:
         self._tell(event)
+        if self._problem is not None:
+            self._tell_of_unseen()
         if not self.seen.done():
             self._look_whether_all_are_seen()
 
     def _say_of_driver(self, kind: str, reason: str) -> None:
         self.warnings = [f"{DRIVER}: {reason.rstrip('.')}; {REMEDY}"] if kind == SILENT else []
         self._note(kind, DRIVER, reason)
+        self._tell_of_unseen()
         self._look_whether_all_are_seen()
 
     def _say_of_device(self, kind: str, device: str, reason: str) -> None:
         self._note(kind, device, reason)
+        self._tell_of_unseen()
         self._look_whether_all_are_seen()
         self._finder.sooner()  # one that does not answer may have been taken out
+
+    def _tell_of_unseen(self) -> None:
+        """That there may be GPUs which nobody has seen yet, or that there are none any more: before `seen` is done."""
+        unseen = [name for name, sampler in self._samplers.items() if sampler.is_unseen]
+        problem = next(iter(self.warnings), f"{DRIVER}: no answer for {', '.join(unseen)}" if unseen else None)
+        if problem != self._problem:
+            self._problem = problem
+            self._tell(DriverSilent(reason=problem))
 
     # Hearing of pressure, in a thread.
 

@@ -126,6 +126,11 @@ class Sampler:
         """It has been seen, or it is known that it does not answer."""
         return self._has_answered or self.is_silent
 
+    @property
+    def is_unseen(self) -> bool:
+        """It has never been seen, as it does not answer."""
+        return self.is_silent and not self._has_answered
+
     async def _first(self) -> None:
         """What is done before each look."""
 

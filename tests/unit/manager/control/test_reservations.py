@@ -71,6 +71,7 @@ class Stage:
         self.seen = Seen()
         self.reserved: dict[str, Reservation] = {}
         self.ending = False
+        self.are_all = True
         self.connections: set[Connection] = set()
         self.driver = Driver(self, lambda: pytest.fail("the core has failed"))
         self.requests = Requests(self.driver)
@@ -81,6 +82,7 @@ class Stage:
             self.requests,
             devices=lambda: self.devices,
             seen=self.seen,
+            are_all=lambda: self.are_all,
             reserved=lambda: self.reserved,
             is_ending=lambda: self.ending,
         )
@@ -188,6 +190,15 @@ async def test_a_device_that_is_not_there_is_named(stage: Stage) -> None:
         reply = await client.reserve(device="gpu7")
     assert reply == {"error": "io.lazyd.NoSuchDevice", "parameters": {"device": "gpu7"}}
     assert not stage.told
+
+
+async def test_while_a_driver_does_not_answer_nobody_says_that_there_is_no_such_device(stage: Stage) -> None:
+    stage.are_all = False
+    stage.answers = [NoRoom(model="train.py", device="gpu7", needed_bytes=5, free_bytes=0, reason="no answer")]
+    async with stage.client() as client:
+        reply = await client.reserve(device="gpu7")
+    assert reply["error"] == "io.lazyd.NoRoom"
+    assert stage.asked.device == "gpu7"
 
 
 async def test_a_gpu_that_its_driver_has_yet_to_show_is_waited_for(starting: Stage) -> None:

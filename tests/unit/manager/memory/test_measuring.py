@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from lazyd.core.effects import Sample
-from lazyd.core.events import DeviceLost, DeviceSeen, Event, MemoryPressure
+from lazyd.core.events import DeviceLost, DeviceSeen, DriverSilent, Event, MemoryPressure
 from lazyd.devices import nvml_device
 from lazyd.devices.first_look import FirstLook
 from lazyd.devices.nvml import Nvml
@@ -289,6 +289,20 @@ async def test_a_gpu_that_is_lost_is_told_once_and_seen_again_when_it_is_back(
     assert manager.notes == []
 
 
+async def test_that_a_gpu_has_not_been_seen_for_want_of_an_answer_is_told_until_it_is(
+    manager: Manager, driver: StandIn
+) -> None:
+    driver.fail(MEMORY, gpu=0)
+    manager.measuring.start()
+    await until(lambda: any(isinstance(event, DriverSilent) for event in manager.told))
+    await manager.measuring.until_seen()
+    assert not manager.of("gpu0")
+    driver.heal()
+    await manager.next("gpu0")
+    told = [event.reason for event in manager.told if isinstance(event, DriverSilent)]
+    assert ["gpu0" in (reason or "") for reason in told] == [True, False]
+
+
 async def test_gpus_that_come_later_are_found(manager: Manager, driver: StandIn) -> None:
     driver.unload()
     manager.measuring.start()
@@ -307,8 +321,12 @@ async def test_a_driver_that_says_something_strange_is_named_once(manager: Manag
     ((kind, device, reason),) = manager.notes
     assert (kind, device) == ("silent", "NVIDIA driver")
     assert "version mismatch" in reason
+    (silent,) = [event for event in manager.told if isinstance(event, DriverSilent)]
+    assert silent.reason is not None
+    assert "version mismatch" in silent.reason
     driver.heal()
     await manager.next("gpu0")
+    assert [event.reason for event in manager.told if isinstance(event, DriverSilent)] == [silent.reason, None]
 
 
 # The first look.
