@@ -91,13 +91,17 @@ def _row(model: dict[str, Any], wide: bool, on: bool) -> list[Cell]:
 
 def held_bytes(model: dict[str, Any]) -> int:
     """What was measured of it, else what is booked for it, on all devices together."""
-    return sum({**model["bookedBytes"], **model["measuredBytes"]}.values())
+    return sum(_held(model).values())
+
+
+def _held(model: dict[str, Any]) -> dict[str, int]:
+    """By device. Where nothing has been seen of it yet, as while it loads, what is booked is what it has."""
+    return {**model["bookedBytes"], **{name: count for name, count in model["measuredBytes"].items() if count}}
 
 
 def _on(model: dict[str, Any], wide: bool) -> str:
     """Its GPUs; where there is room, or it has none, RAM too."""
-    held = {**model["bookedBytes"], **model["measuredBytes"]}
-    devices = sorted((name for name, count in held.items() if count), key=lambda name: (name == "ram", name))
+    devices = sorted((name for name, count in _held(model).items() if count), key=lambda name: (name == "ram", name))
     gpus = [name for name in devices if name != "ram"]
     return ",".join(devices if wide or not gpus else gpus)
 

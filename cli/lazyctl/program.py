@@ -11,11 +11,11 @@ import click
 from lazyd.errors import LazydError
 
 from .group import COMPLETING, LazyGroup
+from .main import INTERRUPTED
 from .session import Session
 from .terminal import one_line
 
 NAME = "lazyctl"
-INTERRUPTED = 130
 
 COMMANDS = {
     "status": ("status", "Show devices and models."),

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 Reply = dict[str, Any]
 
+LOOK_S = 10.0
+"""A daemon that is restarted answers again within this time."""
+
 
 class Session:
     """One run of lazyctl.
@@ -58,6 +61,20 @@ class Session:
         request = Request(method, parameters, timeout_s=timeout_s, more=on_reply is not None)
         requests, driver = self._control
         return driver.run(requests.ask(request, on_reply))
+
+    def look(self, method: str, **parameters: Any) -> Reply:
+        """One request that looks at the daemon, which answers such at once. One that has stopped never does.
+
+        Raises `LazydError`, of these `Unavailable` where there is no answer.
+        """
+        from lazyd.errors import Timeout, Unavailable
+
+        try:
+            return self.ask(method, timeout_s=LOOK_S, **parameters)
+        except Timeout:
+            requests, _ = self._control
+            reason = f"no answer within {LOOK_S:.0f} s"
+            raise Unavailable(socket=requests.socket, reason=reason) from None
 
     def follow(self, method: str, **parameters: Any) -> Iterator[Reply]:
         """One request, its replies as they come."""

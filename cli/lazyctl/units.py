@@ -15,6 +15,8 @@ _BYTES: dict[str, int] = {
 }
 _LEAST_PLAIN = 1024**2
 """A plain number below this lacks its unit."""
+_MOST = 2**53
+"""What every reader of JSON can still count; no machine has as much."""
 _SECONDS = {"ms": 0.001, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 _PART = re.compile(r"(\d+(?:\.\d+)?|\.\d+)\s*([A-Za-zµ]*)", re.ASCII)
 
@@ -90,4 +92,6 @@ def bytes_of(text: str) -> int:
         raise ValueError(f"{text!r} would be {count:.0f} bytes: write it with its unit, as {found[1]}GiB")
     if count < 1:
         raise ValueError(f"{text!r} is nothing at all: write a size above 0, as 8GiB")
+    if count > _MOST:
+        raise ValueError(f"{text!r} is larger than any device: write a size such as 8GiB")
     return round(count)

@@ -208,7 +208,7 @@ class NoSuchMethod(LazydError):
     method: str = ""
 
     def message(self) -> str:
-        return f"{self.model} has no method {self.method}; 'lazyctl show {self.model}' describes the model"
+        return f"{self.model} has no method {self.method or repr('')}; 'lazyctl show {self.model}' describes the model"
 
 
 class NoSuchDevice(LazydError):
@@ -349,8 +349,12 @@ class InvalidParameter(LazydError):
     varlink_name = "org.varlink.service.InvalidParameter"
     exit_status = 2
     parameter: str = ""
+    reason: str | None = None
+    """What is wrong with it."""
 
     def message(self) -> str:
+        if self.reason is not None:
+            return f"the parameter {self.parameter} is wrong: {self.reason}; see io.lazyd.varlink"
         return f"the parameter {self.parameter} is missing or has a wrong value; see io.lazyd.varlink"
 
 

@@ -66,6 +66,8 @@ def _arguments(given: str | None) -> tuple[list[Any], dict[str, Any]]:
         value = from_json(json.loads(given))
     except OSError as error:
         raise click.BadParameter(f"{where} cannot be read: {error.strerror}") from None
+    except RecursionError:
+        raise click.BadParameter(f"{where}: nested too deeply to be read") from None
     except (ValueError, LazydError) as error:
         raise click.BadParameter(f"{where}: not JSON ({error})") from None
     if isinstance(value, dict):

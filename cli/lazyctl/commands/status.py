@@ -49,7 +49,7 @@ def status(session: Session, model: str | None, everything: bool, why: bool) -> 
     """
     if why and model is None:
         raise click.UsageError("--why is about one model: name it")
-    reply = session.ask("Status", model=model, why=why or None)
+    reply = session.look("Status", model=model, why=why or None)
     if session.json:
         session.print_json(reply)
         return

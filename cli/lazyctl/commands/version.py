@@ -20,7 +20,7 @@ def version(session: Session) -> None:
     client = installed_version("lazyd")
     if not session.json:
         session.say(f"lazyctl {client}")
-    daemon = session.ask("org.varlink.service.GetInfo")["version"]
+    daemon = session.look("org.varlink.service.GetInfo")["version"]
     if session.json:
         session.print_json({"client": client, "daemon": daemon})
     else:

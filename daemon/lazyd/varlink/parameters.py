@@ -106,9 +106,10 @@ _PATH = re.compile(r"at `\$\.?([^`\[.]*)")
 
 
 def invalid(error: msgspec.ValidationError) -> InvalidParameter:
-    """Names the parameter that msgspec complained of."""
+    """Names the parameter that msgspec complained of, and what it says of it."""
     text = str(error)
     path = _PATH.search(text)
     field = _FIELD.search(text)
     name = (path and path.group(1)) or (field and field.group(1)) or "parameters"
-    return InvalidParameter(parameter=name)
+    reason = text.partition(" - at ")[0].replace("`", "").removeprefix("Object ")
+    return InvalidParameter(parameter=name, reason=reason[:1].lower() + reason[1:])

@@ -48,6 +48,7 @@ def test_arguments_may_stand_in_a_file_or_on_standard_input(lazyctl: Lazyctl, tm
     ("given", "told"),
     [
         ("{", "not JSON"),
+        ("[" * 50_000 + "]" * 50_000, "the arguments: nested too deeply to be read"),
         ("17", "neither an object (keyword arguments) nor an array"),
         ('"text"', "neither an object"),
         ("@/nonexistent/in.json", "/nonexistent/in.json cannot be read: No such file or directory"),

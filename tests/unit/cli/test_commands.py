@@ -409,3 +409,20 @@ def test_a_probe_of_a_daemon_that_hangs_fails_in_time(
     monkeypatch.setattr("lazyctl.commands.health.PROBE_S", 0.1)
     assert lazyctl("health", "--live").status == 124
     let_go.set()
+
+
+def test_status_of_a_daemon_that_has_stopped_gives_up(
+    daemon: Daemon, lazyctl: Lazyctl, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    let_go = threading.Event()
+
+    def hang(_: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        let_go.wait(30)
+        yield {}
+
+    daemon.on["Status"] = hang
+    monkeypatch.setattr("lazyctl.session.LOOK_S", 0.1)
+    result = lazyctl("status")
+    let_go.set()
+    assert result.status == 69
+    assert f"cannot be reached at {daemon.path}: no answer within" in result.error

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -90,3 +92,32 @@ def test_a_family_is_never_offered_as_a_model() -> None:
     assert offered == "no model is called strategy; did you mean a member of strategy/*?"
     named = errors.ModelNotFound(model="strategy/*").message()
     assert named == "no model is called strategy/*; a family is used by its members: write a name in place of *"
+
+
+def test_ctrl_c_while_modules_are_imported_ends_it_like_any() -> None:
+    code = """
+import os, signal, sys
+from lazyctl.main import main
+class Finder:
+    def find_spec(self, name, *_):
+        if name == "lazyctl.group":
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Finder())
+main()
+"""
+    ended = subprocess.run([sys.executable, "-c", code, "status"], capture_output=True, text=True, timeout=60)
+    assert (ended.returncode, ended.stderr) == (130, "")
+
+
+def test_ctrl_c_at_the_very_end_is_no_traceback_either() -> None:
+    code = """
+import os, signal
+from lazyctl import main, program
+def run():
+    os.kill(os.getpid(), signal.SIGINT)
+    return 0
+program.run = run
+main.main()
+"""
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert (ended.returncode, ended.stderr) == (130, "")

@@ -9,7 +9,7 @@ import pytest
 from lazyctl.models import detail_lines, in_order, model_lines
 from lazyctl.terminal import Look, cells
 
-from .samples import MIB, hot, model, worker
+from .samples import GIB, MIB, hot, model, worker
 
 
 def columns(one: dict[str, Any], width: int = 80) -> list[str]:
@@ -23,6 +23,12 @@ def test_a_hot_model_shows_what_it_holds_and_when_it_leaves() -> None:
 
 def test_a_cold_model_shows_nothing_but_that() -> None:
     assert columns(model()) == ["gemma", "cold"]
+
+
+def test_a_model_that_loads_is_on_the_devices_that_are_booked_for_it_before_anything_of_it_is_seen() -> None:
+    booked, measured = {"gpu1": 3 * GIB, "ram": 256 * MIB}, {"gpu1": 0, "ram": 0}
+    loading = model(state="loading", bookedBytes=booked, measuredBytes=measured)
+    assert columns(loading)[1:6] == ["loading", "cold", "3.2", "GiB", "gpu1"]
 
 
 def test_a_model_is_named_with_its_version() -> None:

@@ -98,6 +98,7 @@ def test_a_size_may_be_written_with_its_unit_or_as_plain_bytes(text: str, count:
     [
         ("", "is not a size: write 8GiB"),
         ("much", "is not a size"),
+        ("99999TiB", "is larger than any device"),
         ("8G", "is not a size"),
         ("-8GiB", "is not a size"),
         ("8GiB and a bit", "is not a size"),

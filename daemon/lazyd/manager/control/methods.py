@@ -98,7 +98,7 @@ class Methods:
 
     def unload(self, call: Call, given: given_for.Unload) -> None:
         if sum(map(bool, (given.models, given.all, given.idle))) != 1:
-            raise InvalidParameter(parameter="models")
+            raise InvalidParameter(parameter="models", reason="give either models, or all, or idle")
         if given.force and call.role != Role.ADMIN:
             raise PermissionDenied(method="Unload with force", role=call.role)
         number = self._requests.open(partial(_unloaded, call))
