@@ -186,6 +186,19 @@ def test_hang_up_reloads(daemon: Daemon) -> None:
         daemon.until(lambda: {model["name"] for model in client.call("Status")["models"]} == {"echo", "more"})
 
 
+def test_a_control_socket_that_was_removed_is_made_anew_and_who_is_connected_stays_so(daemon: Daemon) -> None:
+    with daemon.start() as client:
+        os.unlink(daemon.socket)
+        assert daemon.process is not None
+        daemon.process.send_signal(signal.SIGHUP)
+        daemon.until(lambda: os.path.exists(daemon.socket))
+        with daemon.client() as another:
+            assert another.call("Health")["live"]
+        assert client.call("Health")["live"]
+    assert daemon.signal(signal.SIGTERM) == 0
+    assert not os.path.exists(daemon.socket)
+
+
 def test_hang_up_stops_when_the_terminal_has_gone(daemon: Daemon) -> None:
     terminal, inside = pty.openpty()
 

@@ -201,12 +201,13 @@ def test_the_library_holds_it_through_the_death_of_the_manager(daemon: Daemon, c
     daemon.until(lambda: not held(daemon))
 
 
-def test_another_connection_of_the_same_user_may_claim_it(daemon: Daemon, client: Client) -> None:
+def test_nobody_can_claim_what_its_client_still_holds(daemon: Daemon, client: Client) -> None:
     mine = client.call("Reserve", device="ram", bytes=100 * MIB)["reservation"]
     with daemon.client() as other:
-        assert other.call("Reserve", device="ram", bytes=100 * MIB, resume=mine)["reservation"] == mine
-        client.close()
-        assert [one["id"] for one in held(daemon)] == [mine]
+        theirs = other.call("Reserve", device="ram", bytes=100 * MIB, resume=mine)["reservation"]
+        assert theirs != mine
+    daemon.until(lambda: [one["id"] for one in held(daemon)] == [mine])
+    client.close()
     daemon.until(lambda: not held(daemon))
 
 

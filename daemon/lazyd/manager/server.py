@@ -15,6 +15,7 @@ from lazyd.core.events import Configure, Stop
 from lazyd.errors import InvalidConfig
 
 from . import signals
+from .control import sockets
 from .control.descriptors import Shortage
 from .control.sockets import BACKLOG, live_holder
 from .failures import CannotStart
@@ -30,6 +31,8 @@ HURRY_S = 10.0
 """How long it waits for workers that were told to end."""
 QUIT_S = 2.0
 """How long the host has to end after its workers."""
+SOCKET_S = 60.0
+"""How often it is seen to that the control socket is still there: what tidies up temporary files may remove it."""
 KEEP_S = 1.0
 """How long what was learned last may take to be on the disk."""
 GPUS_S = 0.05
@@ -44,6 +47,7 @@ class Server:
 
     def __init__(self, given: Beginnings) -> None:
         self._given = given
+        self._socket = given.listening
         self._ending: Ending | None = None
         self._ended = asyncio.Event()
         self._hurry = asyncio.Event()
@@ -68,11 +72,10 @@ class Server:
         parts.measuring.start()
         parts.background.once("accepted configuration", parts.configuration.keep())
         parts.status_line.say()
-        log.info(
-            "ready: %d models, socket %s", len(parts.configuration.config.models), self._given.listening.getsockname()
-        )
+        log.info("ready: %d models, socket %s", len(parts.configuration.config.models), self._socket.getsockname())
         parts.systemd.ready()
         self._feed_watchdog()
+        self._loop.call_later(SOCKET_S, self._watch_socket)
         gc.freeze()
         gc.set_threshold(GC_THRESHOLD, 20, 20)
         gc.enable()
@@ -118,6 +121,7 @@ class Server:
             self._hurry.set()
 
     def reload(self) -> None:
+        self._see_to_socket()
         self._parts.background.once("reload", self._reload())
 
     async def _reload(self) -> None:
@@ -136,12 +140,33 @@ class Server:
         # Python 3.13 would remove the socket at the end, which may be systemd's or already the next manager's.
         keep: dict[str, Any] = {"cleanup_socket": False} if sys.version_info >= (3, 13) else {}
         self._listening = await self._loop.create_unix_server(
-            self._parts.connection, sock=self._given.listening, backlog=BACKLOG, **keep
+            self._parts.connection, sock=self._socket, backlog=BACKLOG, **keep
         )
+
+    def _watch_socket(self) -> None:
+        self._see_to_socket()
+        self._loop.call_later(SOCKET_S, self._watch_socket)
+
+    def _see_to_socket(self) -> None:
+        """Makes the control socket anew if somebody has removed it. Those that are connected stay so."""
+        path = self._socket.getsockname()
+        if self._ended.is_set() or os.path.lexists(path):
+            return
+        if self._given.inherited:
+            log.error("%s was removed, and nobody can connect: systemctl restart lazyd.socket", path)
+            return
+        try:
+            self._socket = sockets.listen(path, self._given.roles.group)
+        except CannotStart as error:
+            log.error("%s", error)
+            return
+        log.warning("%s was removed, and has been made anew", path)
+        self._listening.close()
+        self._parts.background.once("control socket", self._listen())
 
     def _remove_socket(self) -> None:
         """Unless it is systemd's, or was removed and another daemon has made its own there."""
-        path = self._given.listening.getsockname()
+        path = self._socket.getsockname()
         with contextlib.suppress(OSError, CannotStart):
             if not self._given.inherited and live_holder(path) == os.getpid():
                 os.unlink(path)

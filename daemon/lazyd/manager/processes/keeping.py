@@ -7,6 +7,7 @@ lazyd's knowing. So the host is told of all reservations whenever they change, a
 from __future__ import annotations
 
 import logging
+import os
 from typing import Any
 
 import msgspec
@@ -44,11 +45,24 @@ class Keeping:
 
 
 def reservations(kept: Any) -> tuple[ReservationReport, ...]:
-    """Those that an earlier manager had the host keep. None of them, if its version wrote them otherwise."""
+    """Those that an earlier manager had the host keep, and whose process may claim them again. None of them, if its
+    version wrote them otherwise."""
     if kept is None:
         return ()
     try:
-        return msgspec.convert(kept, _Kept).reservations
+        known = msgspec.convert(kept, _Kept).reservations
     except msgspec.ValidationError as error:
         log.warning("the reservations of an earlier manager are not understood: %s", error)
         return ()
+    return tuple(report for report in known if may_live(report.pid))
+
+
+def may_live(pid: int) -> bool:
+    """Whether a client may still be there. One of another container has no pid here (0)."""
+    if pid <= 0:
+        return True
+    try:
+        os.kill(pid, 0)
+    except OSError as error:
+        return not isinstance(error, ProcessLookupError)
+    return True

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -18,7 +21,7 @@ from ..fake_host import FakeHost
 from ..half import Manager
 from ..waiting import until
 
-HELD = ReservationReport(id="r", device="gpu0", bytes=8 << 30, holder=1000, pid=4711, command="train")
+HELD = ReservationReport(id="r", device="gpu0", bytes=8 << 30, holder=1000, pid=os.getpid(), command="train")
 
 
 async def test_reservations_are_kept_by_the_host_for_the_next_manager(
@@ -31,6 +34,21 @@ async def test_reservations_are_kept_by_the_host_for_the_next_manager(
     await successor.start()
     assert successor.of(HostFound)[0].reservations == (HELD,)
     await successor.background.stop()
+
+
+def ended_process() -> int:
+    with subprocess.Popen([sys.executable, "-c", ""]) as ended:
+        return ended.pid
+
+
+async def test_a_reservation_whose_process_has_gone_meanwhile_is_not_held_for_it(
+    manager: Manager, host: FakeHost
+) -> None:
+    gone = msgspec.structs.replace(HELD, id="gone", pid=ended_process())
+    elsewhere = msgspec.structs.replace(HELD, id="elsewhere", pid=0)
+    host.kept = {"reservations": [msgspec.to_builtins(each) for each in (HELD, gone, elsewhere)]}
+    await manager.start()
+    assert [report.id for report in manager.of(HostFound)[0].reservations] == ["r", "elsewhere"]
 
 
 class Told:
