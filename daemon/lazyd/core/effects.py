@@ -76,10 +76,16 @@ class StopWorker(Effect, frozen=True):
 
 
 class LoadObject(Effect, frozen=True):
-    """Load a model inside a worker. Answered by `ObjectReady`, `ObjectFailed` or the exit."""
+    """Load a model inside a worker. Answered by `ObjectReady`, `ObjectFailed` or the exit.
+
+    `warmup` is a `WarmupMode`, or empty: none. With ``on-demand`` the worker makes none if its runtime is
+    one of those in `warmed_by`.
+    """
 
     worker: str
     model: str
+    warmup: str = ""
+    warmed_by: tuple[str, ...] = ()
 
 
 class UnloadObject(Effect, frozen=True):
@@ -114,6 +120,14 @@ class Learn(Effect, frozen=True):
     way: str
     peak: Need
     service: Need | None = None
+
+
+class Used(Effect, frozen=True):
+    """A model was used: asked for at `began` (the core's seconds), and busy for `busy_s` once it was there."""
+
+    model: str
+    began: float
+    busy_s: float
 
 
 class KeepReservations(Effect, frozen=True):

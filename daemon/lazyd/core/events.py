@@ -157,6 +157,13 @@ class Stop(Event, frozen=True):
     deadline: float
 
 
+class Scheduled(Event, frozen=True):
+    """By its schedule a model will be needed `at` this time (the core's seconds); None: at no time."""
+
+    model: str
+    at: float | None
+
+
 class Tick(Event, frozen=True):
     """Time has passed: something that `Core.next_deadline` announced is due."""
 
