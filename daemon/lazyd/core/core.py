@@ -21,10 +21,12 @@ from . import (
     deaths,
     events,
     eviction,
+    expecting,
     leases,
     lives,
     parking,
     pins,
+    prewarming,
     release,
     reports,
     requests,
@@ -81,6 +83,7 @@ EVENTS: dict[type[events.Event], Callable[[World, Any], None]] = {
     events.Pin: pins.pin,
     events.Configure: configuring.configure,
     events.Stop: stop,
+    events.Scheduled: expecting.scheduled,
     events.Tick: nothing,
     events.Reserve: reservations.reserve,
     events.Unreserve: reservations.unreserve,
@@ -121,6 +124,7 @@ ALARMS: dict[str, Callable[..., None]] = {
     "load": lives.no_progress,
     "drain": lives.unanswered,
     "idle": touch,
+    "prewarm": touch,
     "retry": touch,
     "release": release.overdue,
     "park": touch,
@@ -171,6 +175,8 @@ def settle(world: World) -> None:
             unloads.freed(world)
         if world.wanting or world.plans:
             make_room(world)
+        if world.guesses:
+            prewarming.make_room(world)
         crowding.relieve(world)
         if not world.touched:
             return

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
+from . import guesses
 from .cost import QUANTUM_LOADS, cost_of
 from .ledger import RAM, Booking
 from .lifecycle import State
@@ -228,7 +229,9 @@ def moment(world: World, instance: Instance) -> float:
 
 
 def quantum_until(instance: Instance) -> float:
-    """Until when a model that became ready serves before it may be evicted for a rival."""
+    """Until when a model that became ready serves before it may be evicted for a rival. A guess yields at once."""
+    if guesses.is_unproven(instance):
+        return instance.ready_since
     return instance.ready_since + max(instance.model.spec.min_residency_s, QUANTUM_LOADS * instance.load_s)
 
 

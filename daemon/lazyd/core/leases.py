@@ -7,6 +7,7 @@ an open but idle connection does not. A lease that nobody presents ends after 30
 
 from __future__ import annotations
 
+from . import expecting, guesses
 from .answers import Done, Granted, NoSuchLease, PermissionDenied, WorkerDied
 from .effects import Grant, Withdraw
 from .events import LeaseBusy, LeaseClosed, LeaseIdle, LeasePresented, LeaseReport, Release
@@ -35,6 +36,7 @@ def grant(world: World, instance: Instance, waiter: Waiter, *, cold_start: bool)
     instance.last_used = now
     instance.model.heat.used(now)
     instance.served = True
+    guesses.came_true(instance, now)
     world.alarms.set(("lease", lease.id), max(lease.hold_until, now + UNPRESENTED_LEASE_S))
     world.emit(
         Grant(
@@ -93,6 +95,7 @@ def busy(world: World, event: LeaseBusy) -> None:
         world.alarms.clear(("lease", lease.id))
         if lease.stage is LeaseStage.IDLE:  # the first call was counted when the lease was granted
             lease.instance.model.heat.used(world.now)
+            expecting.arrived(world, lease.instance.model)
         lease.stage = LeaseStage.BUSY
         world.stirred.add(lease.instance.worker.id)
         lease.instance.last_used = world.now

@@ -37,7 +37,8 @@ def advance(world: World, plan: Plan) -> None:
             drop(world, plan.seeker)
         return
     spared = callers(world, plan.seeker)
-    if plan.seeker.key not in world.wanting or not all(still_goes(v, plan) and v not in spared for v in plan.victims):
+    is_wanted = plan.seeker.key in world.wanting or plan.seeker.key in world.guesses
+    if not is_wanted or not all(still_goes(v, plan) and v not in spared for v in plan.victims):
         abandon(world, plan)
     elif all(victim.leaving is None or victim.leaving.drained for victim in plan.victims):
         plan.committed = True

@@ -7,8 +7,10 @@ for each kind of rule; nothing here decides.
 from __future__ import annotations
 
 import enum
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from .habits import Habit
 from .heat import Heat
 from .lifecycle import LOADS, State
 from .needs import Forecast, Layers
@@ -156,6 +158,8 @@ class Instance:
     """It can give back its device memory and stay."""
     parked_at: float | None = None
     """Since when it is parked."""
+    guess: Guess | None = None
+    """It was loaded because somebody was expected, who has not come yet."""
     ask_again: float = 0.0
     """Its worker has said that it is busy, and is not asked before this time whether it still is."""
 
@@ -274,6 +278,37 @@ class Left:
     at: float
 
 
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Worth being hot from `start` to `end`, see `expecting`."""
+
+    start: float
+    end: float
+    expected: float | None = None
+    """The most likely moment, where there is one, give or take `within_s`."""
+    within_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Guess:
+    """A model is expected to be asked for, and is loaded for that."""
+
+    made: float
+    expected: float
+    until: float
+    """If nobody has come by then, it was wrong."""
+
+
+@dataclass(slots=True, eq=False)
+class Waste:
+    """What is left of a model's budget for wrong guesses as it was `at`, and how many there were."""
+
+    left_s: float = 0.0
+    at: float = 0.0
+    guesses: int = 0
+    wrong: int = 0
+
+
 @dataclass(slots=True, eq=False)
 class Model:
     """A model version as somebody asks for it. It outlives its instances."""
@@ -304,6 +339,16 @@ class Model:
     unpark_s: float | None = None
     """How long the last way back from being parked took."""
     heat: Heat = field(default_factory=Heat)
+    habit: Habit | None = None
+    """When it has been asked for."""
+    scheduled: float | None = None
+    """When it will be needed next, by its schedule."""
+    spans: Sequence[Span] | None = None
+    spans_at: float | None = None
+    """What its habit says, and after which arrival that was found out; see `expecting`."""
+    guess: Guess | None = None
+    """The last that was made."""
+    waste: Waste | None = None
     loads: int = 0
     evictions: int = 0
     refused: str | None = None

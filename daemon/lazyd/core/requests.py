@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import leases
+from . import expecting, leases
 from .answers import ModelNotFound, Outcome, ShuttingDown, Timeout
 from .events import Cancel, Get, Load
 from .held_up import held_up
@@ -59,6 +59,8 @@ def wait(world: World, model: Model, event: Get | Load, *, lease_wanted: bool) -
         hold_s=event.hold_s if isinstance(event, Get) else 0.0,
         parent=event.parent if isinstance(event, Get) and event.parent in world.leases else None,
     )
+    if lease_wanted:
+        expecting.arrived(world, model)
     model.dismissed = False
     model.waiters.append(waiter)
     world.waiters[waiter.request] = waiter

@@ -23,13 +23,15 @@ So a request waits at most `max_wait_s` + waiters ahead x (quantum + longest cal
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from . import crowding, cycles, plans, refusals, samples, seekers
 from .answers import NoRoom
 from .eviction import could_cover, next_moment, units
 from .ledger import Booking
 from .line import Line
 from .placement import Placement
-from .records import Model, Plan, Reservation, Seeker
+from .records import Instance, Model, Plan, Reservation, Seeker
 from .victims import choose_victims
 from .world import World
 
@@ -141,9 +143,17 @@ def settles(world: World, seeker: Seeker, group: list[Placement], line: Line) ->
     return plans_for(world, seeker, group, line, finish=False)
 
 
-def plans_for(world: World, seeker: Seeker, group: list[Placement], line: Line, *, finish: bool) -> bool:
+def plans_for(
+    world: World,
+    seeker: Seeker,
+    group: list[Placement],
+    line: Line,
+    *,
+    finish: bool,
+    spared: Collection[Instance] = (),
+) -> bool:
     """Makes the cheapest plan over a group of placements, if there is one."""
-    spared = plans.callers(world, seeker)
+    spared = {*plans.callers(world, seeker), *spared}
     best: tuple[float, Plan] | None = None
     for placement in group:
         booking = placement.booking

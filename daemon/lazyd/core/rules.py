@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from . import cycles, leases, lives, parking, plans, requests, unloads
+from . import cycles, expecting, guesses, leases, lives, parking, plans, prewarming, requests, unloads
 from .answers import Loaded, LoadFailed, ModelNotFound, ShuttingDown
 from .effects import Progress
 from .lifecycle import LOADS, State
@@ -158,7 +158,8 @@ def want(world: World, model: Model) -> None:
         world.wanting[model.key] = model
     else:
         world.wanting.pop(model.key, None)
-        if model.wanted_since is None and model.instance is None and isinstance(model.prediction, Prediction):
+        is_wanted = model.wanted_since is not None or model.key in world.guesses
+        if not is_wanted and model.instance is None and isinstance(model.prediction, Prediction):
             model.prediction = None  # its file may be another one by the time that somebody asks for it
     for waiter in model.waiters:
         requests.watch_deadline(world, waiter)
@@ -175,6 +176,7 @@ def retire_if_idle(world: World, model: Model) -> None:
     if until is None:
         return
     if until <= world.now:
+        guesses.was_wrong(world, instance)
         lives.drain(world, instance, Reason.IDLE, finish=False)
     elif until < float("inf"):
         world.alarms.set_by(("idle", instance.worker.id, model.key), until)
@@ -230,9 +232,9 @@ def idle_until(instance: Instance, now: float) -> float | None:
         return None
     if model.spec.tier is Tier.TRANSIENT and instance.served and not instance.leases:
         return max(instance.last_used, instance.ask_again)
-    if model.spec.idle_timeout_s is None:
+    until = instance.guess.until if instance.guess is not None else expecting.kept_until(instance, now)
+    if until is None:
         return None
-    until = instance.last_used + model.spec.idle_timeout_s
     return until if until > now else max(until, instance.protected_until)
 
 
@@ -264,5 +266,6 @@ RULES: tuple[Callable[[World, Model], None], ...] = (
     retire_if_idle,
     end_parking,
     give_up_parking,
+    prewarming.expect,
     forget_retired,
 )

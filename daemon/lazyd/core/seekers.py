@@ -76,6 +76,11 @@ def goes_elsewhere(world: World, seeker: Seeker, room: Room, *, is_barred: bool)
     return True
 
 
+def waits(seeker: Seeker) -> bool:
+    """Somebody waits in it for room. A resident that was refused only stands in it."""
+    return not isinstance(seeker, Model) or bool(seeker.waiters) or seeker.refused is None
+
+
 def never(world: World, seeker: Seeker, placement: Placement) -> NoRoom | None:
     """Why a placement can never be had as things stand; None: it may be some time."""
     if isinstance(seeker, Model):

@@ -61,6 +61,8 @@ class World:
     """Those that are held."""
     wanting: dict[str, Seeker] = field(default_factory=dict)
     """The line for room: models that somebody waits for and that have to be loaded, and reservations."""
+    guesses: dict[str, Model] = field(default_factory=dict)
+    """Models that nobody waits for, and that are to be loaded because they are expected."""
     plans: dict[str, Plan] = field(default_factory=dict)
     """Room being made, by the key of whom it is made for."""
     touched: dict[Model, None] = field(default_factory=dict)
