@@ -64,12 +64,12 @@ def spans(model: Model) -> Sequence[Span] | None:
 
 def learned(model: Model) -> Sequence[Span] | None:
     """What its habit says."""
-    if model.habit is None:
+    last = model.habit.last if model.habit is not None else None
+    if model.habit is None or last is None:
         return None
     windows = model.habit.windows(price_s(model), lead_s(model))
-    if windows is None:
+    if not windows:
         return None
-    last = model.habit.last
     return tuple(
         Span(
             last + window.start_s,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from . import expecting, guesses
 from .answers import Done, Granted, NoSuchLease, PermissionDenied, WorkerDied
-from .effects import Grant, Withdraw
+from .effects import Grant, Used, Withdraw
 from .events import LeaseBusy, LeaseClosed, LeaseIdle, LeasePresented, LeaseReport, Release
 from .names import split
 from .records import UNPRESENTED_LEASE_S, Instance, Lease, LeaseStage, Waiter
@@ -17,6 +17,9 @@ from .world import World
 
 OBITUARY_S = 60.0
 """For so long a lease's death can be asked for."""
+
+SAME_USE_S = 1.0
+"""What begins sooner after the last use than this is the same use, as the history has it."""
 
 
 def grant(world: World, instance: Instance, waiter: Waiter, *, cold_start: bool) -> None:
@@ -30,6 +33,7 @@ def grant(world: World, instance: Instance, waiter: Waiter, *, cold_start: bool)
         granted=now,
         hold_until=now + min(waiter.hold_s, world.settings.max_hold_s) if waiter.hold_s else 0.0,
         parent=waiter.parent,
+        asked=waiter.arrived,
     )
     world.leases[lease.id] = lease
     instance.leases[lease.id] = lease
@@ -96,7 +100,8 @@ def busy(world: World, event: LeaseBusy) -> None:
         if lease.stage is LeaseStage.IDLE:  # the first call was counted when the lease was granted
             lease.instance.model.heat.used(world.now)
             expecting.arrived(world, lease.instance.model)
-        lease.stage = LeaseStage.BUSY
+            lease.asked = world.now
+        lease.stage, lease.busy_since = LeaseStage.BUSY, world.now
         world.stirred.add(lease.instance.worker.id)
         lease.instance.last_used = world.now
 
@@ -105,6 +110,7 @@ def idle(world: World, event: LeaseIdle) -> None:
     """The last call under it has ended: the model works, whatever went wrong before."""
     lease = world.leases.get(event.lease)
     if lease is not None:
+        tell_use(world, lease)
         is_over = lease.stage is LeaseStage.ENDING
         lease.stage = LeaseStage.IDLE
         lease.instance.last_used = world.now
@@ -113,6 +119,14 @@ def idle(world: World, event: LeaseIdle) -> None:
         world.touch(lease.instance.model)
         if is_over:
             forget(world, lease)
+
+
+def tell_use(world: World, lease: Lease) -> None:
+    """For the history: a model was used. Calls that follow each other closely are one use."""
+    model = lease.instance.model
+    if lease.is_busy and world.settings.history and lease.asked >= model.use_told + SAME_USE_S:
+        model.use_told = lease.asked
+        world.emit(Used(model=model.key, began=lease.asked, busy_s=world.now - lease.busy_since))
 
 
 def closed(world: World, event: LeaseClosed) -> None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from .habits import Habit
 from .heat import Heat
 from .lifecycle import LOADS, State
+from .monitoring import NOTHING, Past
 from .needs import Forecast, Layers
 from .spec import ModelSpec, Tier
 
@@ -46,6 +47,9 @@ class Lease:
     hold_until: float = 0.0
     parent: str | None = None
     stage: LeaseStage = LeaseStage.GRANTED
+    asked: float = 0.0
+    """When its use, or the next one, was asked for."""
+    busy_since: float = 0.0
 
     @property
     def is_busy(self) -> bool:
@@ -62,6 +66,16 @@ class Lease:
         return max(self.hold_until, self.granted + FRESH_LEASE_S)
 
 
+class Warmth(enum.StrEnum):
+    """How far the warm-up of an instance has come."""
+
+    NONE = "none"
+    PENDING = "pending"
+    RUNNING = "running"
+    DONE = "done"
+    FAILED = "failed"
+
+
 class Reason(enum.StrEnum):
     """Why an instance leaves."""
 
@@ -71,6 +85,7 @@ class Reason(enum.StrEnum):
     PRESSURE = "programs stall because memory is short"
     OUTGROWN = "it has outgrown what it was booked with (hard_limit)"
     LOST = "its device is lost"
+    UNFIT = "its warm-up failed"
     ASKED = "unload"
     CHANGED = "configuration changed"
     REMOVED = "configuration removed"
@@ -162,6 +177,11 @@ class Instance:
     """It was loaded because somebody was expected, who has not come yet."""
     ask_again: float = 0.0
     """Its worker has said that it is busy, and is not asked before this time whether it still is."""
+    warmup: Warmth = Warmth.NONE
+    loaded_s: float | None = None
+    """How long the load alone took, once it is known: a warm-up comes after it."""
+    problem: str = ""
+    """Why its warm-up has failed."""
 
     @property
     def outdated(self) -> bool:
@@ -339,6 +359,8 @@ class Model:
     unpark_s: float | None = None
     """How long the last way back from being parked took."""
     heat: Heat = field(default_factory=Heat)
+    use_told: float = float("-inf")
+    """When the last use began that the history has."""
     habit: Habit | None = None
     """When it has been asked for."""
     scheduled: float | None = None
@@ -357,6 +379,10 @@ class Model:
     """How many loads in a row have run out of memory."""
     left: Left | None = None
     """Why its last life ended, if it has not begun another one."""
+    past: Past = NOTHING
+    """How its recent loads and warm-ups went."""
+    unfit: bool = False
+    """Its last life ended as its warm-up failed."""
 
     @property
     def name(self) -> str:

@@ -47,6 +47,7 @@ from .processes.keeping import Keeping
 from .processes.placing import Gpus
 from .processes.preparing import Preparing
 from .processes.workers import Workers
+from .readiness.history import History
 from .statusline import StatusLine
 from .systemd import Systemd
 from .tasks import Background
@@ -101,6 +102,12 @@ class Parts:
         self.learning = learning = Learning(
             places.learned_file(given.state), background, lambda reason: journal.add("learned needs", reason=reason)
         )
+        self.history = history = History(
+            places.history_file(given.state),
+            lambda: configuration.config.settings.history,
+            background,
+            lambda reason: journal.add("history", reason=reason),
+        )
         self.predictor = predictor = Predictor(
             configuration.spec_of, driver.tell, background, learning, lambda: workers.gpus
         )
@@ -115,7 +122,7 @@ class Parts:
             note=lambda kind, device, reason: journal.add(kind, device=device, reason=reason),
         )
         self.measuring = measuring = Measuring(self.ram, given.gpus, around, given.first)
-        driver.connect(effects.table(requests, workers, predictor, pins, keeping, measuring, journal))
+        driver.connect(effects.table(requests, workers, predictor, pins, keeping, measuring, history, journal))
         self.preparing = Preparing(configuration, pins, background, gpus, lambda: given.first.samples(LOOK_S))
         self.host = HostKeeper(
             given.runtime,
@@ -140,7 +147,7 @@ class Parts:
             phase=lambda: self.phase,
             clients=lambda: len(self.connections),
             deaths=background.deaths,
-            problems=lambda: [*configuration.problems, *learning.problems],
+            problems=lambda: [*configuration.problems, *learning.problems, *history.problems],
         )
         methods = Methods(driver, requests, looking, pins, configuration, fit, given.runtime)
         reservations = Reservations(
@@ -169,6 +176,7 @@ class Parts:
             *self.configuration.problems,
             *filter(None, [self.pins.problem]),
             *self.learning.problems,
+            *self.history.problems,
             *self.fit.warnings,
         ]
         return statusline.words(self.core, self.phase, problems)

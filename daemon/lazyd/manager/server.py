@@ -88,7 +88,8 @@ class Server:
             if not parts.systemd.present:
                 await parts.host.quit(QUIT_S)
             self._remove_socket()
-        await _first(parts.learning.all_written, within_s=KEEP_S)
+        for clerk in (parts.learning, parts.history):
+            await _first(clerk.all_written, within_s=KEEP_S)
         for connection in list(parts.connections):
             connection.close()
         await asyncio.sleep(0)  # so that what was closed can end

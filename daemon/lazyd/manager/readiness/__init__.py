@@ -1,0 +1,4 @@
+"""What the manager keeps and finds out so that models are ready before they are asked for.
+
+- `history.py`, `uses.py` which models were used when: the file ``history.db``, for ``lazyctl simulate``
+"""
