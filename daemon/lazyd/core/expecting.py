@@ -67,7 +67,7 @@ def learned(model: Model) -> Sequence[Span] | None:
     last = model.habit.last if model.habit is not None else None
     if model.habit is None or last is None:
         return None
-    windows = model.habit.windows(price_s(model), lead_s(model))
+    windows = model.habit.windows(PRICE_S, lead_s(model))
     if not windows:
         return None
     return tuple(
@@ -79,11 +79,6 @@ def learned(model: Model) -> Sequence[Span] | None:
         )
         for window in windows
     )
-
-
-def price_s(model: Model) -> float:
-    """How many seconds of holding a cold start of it is worth."""
-    return PRICE_S if model.spec.idle_timeout_s is None else model.spec.idle_timeout_s
 
 
 def lead_s(model: Model) -> float:

@@ -7,7 +7,7 @@ that has ended is given up after a few wrong guesses, and tried again the next d
 
 from __future__ import annotations
 
-from . import expecting
+from .expecting import PRICE_S
 from .lifecycle import SERVES
 from .records import Instance, Model, Waste
 from .spec import PrewarmWhen
@@ -28,11 +28,10 @@ def affords(model: Model, until: float, now: float) -> bool:
 
 def left_s(model: Model, now: float) -> float:
     """What is left of its budget."""
-    price_s = expecting.price_s(model)
     if model.waste is None:
-        return price_s
-    refilled = model.waste.left_s + price_s * (now - model.waste.at) / REFILL_S
-    return min(refilled, max(price_s, model.waste.left_s))
+        return PRICE_S
+    refilled = model.waste.left_s + PRICE_S * (now - model.waste.at) / REFILL_S
+    return min(refilled, max(PRICE_S, model.waste.left_s))
 
 
 def is_unproven(instance: Instance) -> bool:
@@ -42,9 +41,9 @@ def is_unproven(instance: Instance) -> bool:
 
 def came_true(instance: Instance, now: float) -> None:
     """Somebody has come."""
-    model, price_s = instance.model, expecting.price_s(instance.model)
+    model = instance.model
     if instance.guess is not None:
-        settle(model, min(MOST_STARTS * price_s, left_s(model, now) + price_s), now)
+        settle(model, min(MOST_STARTS * PRICE_S, left_s(model, now) + PRICE_S), now)
         instance.guess = None
 
 

@@ -27,10 +27,11 @@ def expect(world: World, model: Model) -> None:
     begin = max(span.start - expecting.lead_s(model), model.retry_at)
     if begin > world.now:
         world.alarms.set(("prewarm", model.key), begin)
-    elif guesses.affords(model, span.end, world.now) and begin >= model.cold_since:
+        return
+    world.alarms.set(("prewarm", model.key), span.end)
+    if guesses.affords(model, span.end, world.now) and begin >= model.cold_since:
         world.guesses[model.key] = model
         model.guess = Guess(made=world.now, until=span.end, expected=span.expected or span.start)
-        world.alarms.set(("prewarm", model.key), span.end)
 
 
 def may_be_expected(model: Model) -> bool:
