@@ -12,6 +12,7 @@ import msgspec
 
 from .answers import Outcome
 from .events import ReservationReport
+from .monitoring import Past
 from .needs import Need
 
 
@@ -120,6 +121,27 @@ class Learn(Effect, frozen=True):
     way: str
     peak: Need
     service: Need | None = None
+
+
+class WarmedUp(Effect, frozen=True):
+    """A warm-up has succeeded: to be kept until the machine is started anew, see `World.warmed`."""
+
+    model: str
+    subject: str
+    """What was warmed up, see `warmups.subject`."""
+    runtime: str
+
+
+class KeepPast(Effect, frozen=True):
+    """How the recent loads of a model went, to be kept for the next manager. It replaces what was kept of it."""
+
+    model: str
+    identity: str
+    past: Past
+
+
+class Memorable(Effect, frozen=True):
+    """There is something new to be kept for the next manager, see `remembering.take`."""
 
 
 class Used(Effect, frozen=True):

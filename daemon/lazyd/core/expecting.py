@@ -39,6 +39,7 @@ def arrived(world: World, model: Model) -> None:
     if model.habit is None:
         model.habit = Habit()
     model.habit.arrived(world.now)
+    world.remember(model)
 
 
 def scheduled(world: World, event: Scheduled) -> None:

@@ -55,6 +55,7 @@ def was_wrong(world: World, instance: Instance) -> None:
     waste = settle(model, left_s(model, world.now) - (world.now - instance.load_started), world.now)
     waste.wrong += 1
     instance.guess = None
+    world.remember(model)
     world.note("not used", model, "it was expected, and nobody has asked for it", wrong_guesses=waste.wrong)
 
 

@@ -29,9 +29,15 @@ def expect(world: World, model: Model) -> None:
         world.alarms.set(("prewarm", model.key), begin)
         return
     world.alarms.set(("prewarm", model.key), span.end)
-    if guesses.affords(model, span.end, world.now) and begin >= model.cold_since:
+    if guesses.affords(model, span.end, world.now) and begin >= away_since(model):
         world.guesses[model.key] = model
         model.guess = Guess(made=world.now, until=span.end, expected=span.expected or span.start)
+
+
+def away_since(model: Model) -> float:
+    """Since when it has been cold or parked. What had to leave in the middle of a span is not brought back for it."""
+    parked_at = model.instance.parked_at if model.instance is not None else None
+    return model.cold_since if parked_at is None else parked_at
 
 
 def may_be_expected(model: Model) -> bool:

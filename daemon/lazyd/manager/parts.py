@@ -15,6 +15,7 @@ from lazyd.core.core import Core
 from lazyd.core.events import Configure, Event, HostFound, LeaseBusy, WorkerExited, WorkerStarted
 from lazyd.core.pace import pace_s
 from lazyd.core.release import counted
+from lazyd.core.remembering import take
 from lazyd.core.spec import Config
 from lazyd.devices.first_look import FirstLook
 from lazyd.devices.nvml import Nvml, has_library
@@ -48,6 +49,7 @@ from .processes.placing import Gpus
 from .processes.preparing import Preparing
 from .processes.workers import Workers
 from .readiness.history import History
+from .readiness.remembering import Remembering
 from .statusline import StatusLine
 from .systemd import Systemd
 from .tasks import Background
@@ -108,6 +110,13 @@ class Parts:
             background,
             lambda reason: journal.add("history", reason=reason),
         )
+        self.remembering = remembering = Remembering(
+            places.readiness_file(given.state),
+            background,
+            lambda reason: journal.add("remembered", reason=reason),
+            take=lambda: take(core.world),
+            tell=driver.tell,
+        )
         self.predictor = predictor = Predictor(
             configuration.spec_of, driver.tell, background, learning, lambda: workers.gpus
         )
@@ -122,7 +131,9 @@ class Parts:
             note=lambda kind, device, reason: journal.add(kind, device=device, reason=reason),
         )
         self.measuring = measuring = Measuring(self.ram, given.gpus, around, given.first)
-        driver.connect(effects.table(requests, workers, predictor, pins, keeping, measuring, history, journal))
+        driver.connect(
+            effects.table(requests, workers, predictor, pins, keeping, measuring, history, remembering, journal)
+        )
         self.preparing = Preparing(configuration, pins, background, gpus, lambda: given.first.samples(LOOK_S))
         self.host = HostKeeper(
             given.runtime,
@@ -147,7 +158,10 @@ class Parts:
             phase=lambda: self.phase,
             clients=lambda: len(self.connections),
             deaths=background.deaths,
-            problems=lambda: [*configuration.problems, *learning.problems, *history.problems],
+            problems=lambda: [
+                *configuration.problems,
+                *(problem for clerk in self.clerks for problem in clerk.problems),
+            ],
         )
         methods = Methods(driver, requests, looking, pins, configuration, fit, given.runtime)
         reservations = Reservations(
@@ -167,6 +181,11 @@ class Parts:
             return Phase.STOPPING
         return Phase.RUNNING if self.host.serves else Phase.STARTING
 
+    @property
+    def clerks(self) -> tuple[Learning, History, Remembering]:
+        """Those who keep what outlives this manager."""
+        return self.learning, self.history, self.remembering
+
     def connection(self) -> Connection:
         """The protocol of a new client."""
         return Connection(self.service, self.connections)
@@ -175,8 +194,7 @@ class Parts:
         problems = [
             *self.configuration.problems,
             *filter(None, [self.pins.problem]),
-            *self.learning.problems,
-            *self.history.problems,
+            *(problem for clerk in self.clerks for problem in clerk.problems),
             *self.fit.warnings,
         ]
         return statusline.words(self.core, self.phase, problems)

@@ -66,6 +66,7 @@ class Server:
         await self._listen()
         parts.background.keep("host", parts.host.keep)
         parts.measuring.start()
+        parts.background.once("remembered habits", parts.remembering.recall())
         parts.background.once("accepted configuration", parts.configuration.keep())
         parts.status_line.say()
         log.info(
@@ -88,7 +89,8 @@ class Server:
             if not parts.systemd.present:
                 await parts.host.quit(QUIT_S)
             self._remove_socket()
-        for clerk in (parts.learning, parts.history):
+        parts.remembering.sweep()
+        for clerk in parts.clerks:
             await _first(clerk.all_written, within_s=KEEP_S)
         for connection in list(parts.connections):
             connection.close()
