@@ -50,6 +50,8 @@ from .processes.preparing import Preparing
 from .processes.workers import Workers
 from .readiness.history import History
 from .readiness.remembering import Remembering
+from .readiness.schedules import Schedules
+from .readiness.wallclock import WallClock
 from .statusline import StatusLine
 from .systemd import Systemd
 from .tasks import Background
@@ -117,6 +119,7 @@ class Parts:
             take=lambda: take(core.world),
             tell=driver.tell,
         )
+        self.schedules = Schedules(driver.tell, WallClock())
         self.predictor = predictor = Predictor(
             configuration.spec_of, driver.tell, background, learning, lambda: workers.gpus
         )
@@ -228,6 +231,7 @@ class Parts:
 
     def _put_in_force(self, config: Config) -> None:
         self.driver.tell(Configure(config=config, pins=self.pins.pins))
+        self.schedules.put_in_force(config)
         self.fit.look()
         self.preparing.tell()
         self.status_line.changed()

@@ -62,6 +62,7 @@ class Server:
         for sample in (self._given.ram, *self._given.first.samples(GPUS_S)):
             parts.driver.tell(seen(sample))
         parts.driver.tell(Configure(config=parts.configuration.config, pins=self._given.pins))
+        parts.schedules.put_in_force(parts.configuration.config)
         await parts.host.find()
         await self._listen()
         parts.background.keep("host", parts.host.keep)

@@ -36,7 +36,7 @@ class Remembering(Clerk["Memories", "Row"]):
         tell: Callable[[Event], None],
     ) -> None:
         super().__init__("what is remembered", lambda: _memories(path), background, note)
-        self._path = path
+        self._is_there = os.path.exists(path)  # else nothing is begun for it
         self._take = take
         self._say = tell
         self._timer: asyncio.TimerHandle | None = None
@@ -44,10 +44,7 @@ class Remembering(Clerk["Memories", "Row"]):
 
     async def recall(self) -> None:
         """Tells the core what is kept; nothing, if the disk does not answer."""
-        if os.path.exists(self._path):  # else nothing is begun for it
-            known, _ = await self.ask(lambda memories: memories.remembered())
-        else:
-            known = None
+        known = (await self.ask(lambda memories: memories.remembered()))[0] if self._is_there else None
         if known is not None:
             by_s = time.monotonic() - time.time()
             memories = {key: later(memory, by_s) for key, memory in known.memories.items()}
