@@ -110,6 +110,9 @@ class Model(Shown, frozen=True, kw_only=True, gc=False):  # no cycles, and there
     last_load_sec: float | None = None
     expected_load_sec: float | None = None
     expected_use: float | None = None
+    """When it is asked for next, as its habit or its schedule says; seconds since 1970."""
+    expected_use_within_sec: float | None = None
+    """How far from that it may be."""
     retry_after_sec: float | None = None
     last_error: str | None = None
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from . import expecting
 from .core import Core
 from .held_up import held_up
 from .ledger import RAM, SLOTS
@@ -85,8 +86,9 @@ def waited_for(core: Core) -> list[ReservationRecord]:
     return [wish for wish in core.world.wanting.values() if isinstance(wish, ReservationRecord)]
 
 
-def models(core: Core, now: float) -> list[Model]:
-    """Every configured model, and the members of families that have been asked for."""
+def models(core: Core, now: float, epoch: float = 0.0) -> list[Model]:
+    """Every configured model, and the members of families that have been asked for. `epoch`: what is to be added to
+    the core's clock to get the time of day."""
     world = core.world
     aliases = aliases_by_model(world)
     records = world.models
@@ -94,14 +96,14 @@ def models(core: Core, now: float) -> list[Model]:
     shown = [
         show_cold(key, spec, aliases.get(key, NONE))
         if (record := records.get(key)) is None
-        else show_model(world, record, aliases.get(key, NONE), now)
+        else show_model(world, record, aliases.get(key, NONE), now, epoch)
         for key, spec in configured
     ]
     members = [record for key, record in records.items() if key not in world.config.models]
-    return shown + [show_model(world, record, aliases.get(record.key, NONE), now) for record in members]
+    return shown + [show_model(world, record, aliases.get(record.key, NONE), now, epoch) for record in members]
 
 
-def model(core: Core, name: str, now: float) -> Model | None:
+def model(core: Core, name: str, now: float, epoch: float = 0.0) -> Model | None:
     """One model, or None if the name means none. A family's member that nobody asked for is cold."""
     world = core.world
     key, spec = key_and_spec(world, name) or ("", None)
@@ -109,7 +111,7 @@ def model(core: Core, name: str, now: float) -> Model | None:
         return None
     record = world.models.get(key)
     names = aliases_by_model(world).get(key, NONE)
-    return show_cold(key, spec, names) if record is None else show_model(world, record, names, now)
+    return show_cold(key, spec, names) if record is None else show_model(world, record, names, now, epoch)
 
 
 def key_and_spec(world: World, name: str) -> tuple[str, ModelSpec] | None:
@@ -154,13 +156,14 @@ def show_cold(key: str, spec: ModelSpec, aliases: Sequence[str]) -> Model:
     )
 
 
-def show_model(world: World, record: ModelRecord, aliases: Sequence[str], now: float) -> Model:
+def show_model(world: World, record: ModelRecord, aliases: Sequence[str], now: float, epoch: float) -> Model:
     """A model as its newest instance is; all workers that still hold something of it are listed."""
     spec = record.spec
     instance = record.instance
     name, version = split(record.key)
     workers = [worker for worker in world.workers.values() if record.key in worker.instances]
     state = record.state
+    expected, within_s = expecting.expected(record, now) or (None, None)
     return Model(
         name=name,
         version=version,
@@ -186,6 +189,8 @@ def show_model(world: World, record: ModelRecord, aliases: Sequence[str], now: f
         evictions=record.evictions,
         last_load_sec=record.last_load_s,
         expected_load_sec=record.last_load_s,
+        expected_use=None if expected is None else epoch + expected,
+        expected_use_within_sec=within_s,
         retry_after_sec=record.retry_at - now if record.retry_at > now else None,
         last_error=record.last_error,
     )
