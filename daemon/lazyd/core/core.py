@@ -34,6 +34,7 @@ from . import (
     reservations,
     shortage,
     unloads,
+    warming,
 )
 from .effects import Effect
 from .room import make_room
@@ -101,7 +102,9 @@ EVENTS: dict[type[events.Event], Callable[[World, Any], None]] = {
     events.WorkerExited: deaths.worker_exited,
     events.WorkerMeasured: reports.worker_measured,
     events.LoadProgress: reports.load_progress,
+    events.ObjectWarming: warming.warming,
     events.ObjectReady: reports.object_ready,
+    events.WarmupEnded: warming.ended,
     events.ObjectFailed: reports.object_failed,
     events.ObjectUnloaded: reports.object_unloaded,
     events.ObjectParked: parking.parked,
@@ -124,6 +127,7 @@ ALARMS: dict[str, Callable[..., None]] = {
     "lease": leases.unpresented,
     "obituary": leases.forget_obituary,
     "load": lives.no_progress,
+    "warm": warming.took_too_long,
     "drain": lives.unanswered,
     "idle": touch,
     "prewarm": touch,

@@ -235,7 +235,8 @@ class ObjectReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     parks: bool = False
     """See `ObjectReady`."""
     warmup: str = ""
-    """As in `ObjectReady`, or ``failed``: one that goes on beside the calls of others has failed."""
+    """As in `ObjectReady`. Of one beside the calls of others also ``running``, where one of its calls is in
+    flight, and in the end ``done`` or ``failed``."""
     warmup_s: float = 0.0
     runtime: str = ""
     problem: str = ""
@@ -357,8 +358,8 @@ class ObjectReady(Event, frozen=True):
     parks: bool = False
     """It can give back its device memory and stay."""
     warmup: str = ""
-    """``done``, ``running`` (it goes on beside the calls of others), ``known`` (none was made, as there is a
-    record of one); empty: it has none."""
+    """``done``, ``waiting`` (it will be made beside the calls of others), ``known`` (none was made, as there is
+    a record of one); empty: it has none."""
     warmup_s: float = 0.0
     """In the calls of its warm-up."""
     runtime: str = ""
@@ -371,6 +372,7 @@ class WarmupEnded(Event, frozen=True):
     worker: str
     model: str
     warmup_s: float = 0.0
+    runtime: str = ""
     problem: str | None = None
     out_of_memory: bool = False
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from . import guesses
 from .cost import QUANTUM_LOADS, cost_of
 from .ledger import RAM, Booking
-from .lifecycle import State
+from .lifecycle import LOADS, State
 from .lives import ENDING
 from .records import Instance, Worker
 from .victims import Unit
@@ -198,7 +198,7 @@ def may_leave(world: World, instance: Instance, *, finish: bool) -> bool:
     """Whether it may be made to leave for another: not kept, not used, its quantum served."""
     if instance.model.kept or instance.leaving is not None:
         return False
-    if instance.state in (State.LOADING, State.PARKED):
+    if instance.state in LOADS or instance.state is State.PARKED:
         return not instance.model.waiters  # Nobody waits for this load any more.
     if instance.state is not State.READY or instance.model.waiters or quantum_until(instance) > world.now:
         return False

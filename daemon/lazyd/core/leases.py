@@ -12,7 +12,7 @@ from .answers import Done, Granted, NoSuchLease, PermissionDenied, WorkerDied
 from .effects import Grant, Used, Withdraw
 from .events import LeaseBusy, LeaseClosed, LeaseIdle, LeasePresented, LeaseReport, Release
 from .names import split
-from .records import UNPRESENTED_LEASE_S, Instance, Lease, LeaseStage, Waiter
+from .records import UNPRESENTED_LEASE_S, Instance, Lease, LeaseStage, Waiter, Warmth
 from .world import World
 
 OBITUARY_S = 60.0
@@ -114,7 +114,8 @@ def idle(world: World, event: LeaseIdle) -> None:
         is_over = lease.stage is LeaseStage.ENDING
         lease.stage = LeaseStage.IDLE
         lease.instance.last_used = world.now
-        lease.instance.model.failures = 0
+        if lease.instance.warmup not in (Warmth.RUNNING, Warmth.FAILED):
+            lease.instance.model.failures = 0
         lease.instance.worker.called = True
         world.touch(lease.instance.model)
         if is_over:

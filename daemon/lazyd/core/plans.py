@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 from . import lives
 from .leases import ancestors
-from .lifecycle import State
+from .lifecycle import LOADS, State
 from .records import Instance, Model, Plan, Reason, Seeker
 from .world import World
 
@@ -43,7 +43,7 @@ def advance(world: World, plan: Plan) -> None:
     elif all(victim.leaving is None or victim.leaving.drained for victim in plan.victims):
         plan.committed = True
         for victim in plan.victims:
-            if victim.state in (State.DRAINING, State.LOADING, State.PARKED):
+            if victim.state in (State.DRAINING, *LOADS, State.PARKED):
                 victim.model.evictions += 1
                 world.note("evicted", victim.model, f"room for {plan.seeker.title}", room_for=plan.seeker.title)
                 lives.unload(world, victim, f"room for {plan.seeker.title}")
@@ -53,7 +53,7 @@ def still_goes(victim: Instance, plan: Plan) -> bool:
     """A victim is on its way for this plan, or gone already, or loads for nobody; it was not pinned meanwhile."""
     if victim.model.kept:
         return False
-    if victim.state in (State.LOADING, State.PARKED):
+    if victim.state in LOADS or victim.state is State.PARKED:
         return not victim.model.waiters
     if victim.state is State.DRAINING:
         return victim.leaving is not None and victim.leaving.plan is plan

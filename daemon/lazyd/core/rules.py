@@ -14,7 +14,7 @@ from . import cycles, expecting, guesses, leases, lives, parking, plans, prewarm
 from .answers import Loaded, LoadFailed, ModelNotFound, ShuttingDown
 from .effects import Progress
 from .lifecycle import LOADS, State
-from .records import Instance, Model, Prediction, Reason, Waiter, Worker
+from .records import Instance, Model, Prediction, Reason, Waiter, Warmth, Worker
 from .spec import Tier
 from .world import World
 
@@ -32,6 +32,8 @@ def must_leave(world: World, model: Model) -> Reason | None:
         return Reason.CHANGED
     if instance is not None and unloads.names_it(world, instance):
         return Reason.ASKED
+    if instance is not None and instance.warmup is Warmth.FAILED:
+        return Reason.UNFIT
     return None
 
 
@@ -67,7 +69,7 @@ def let_stay(world: World, model: Model) -> None:
         lives.resume(world, instance)
 
 
-MUST = frozenset({Reason.ASKED, Reason.CHANGED, Reason.REMOVED, Reason.STOPPING, Reason.LOST})
+MUST = frozenset({Reason.ASKED, Reason.CHANGED, Reason.REMOVED, Reason.STOPPING, Reason.LOST, Reason.UNFIT})
 
 PARKS = frozenset({State.PARKING, State.PARKED})
 
@@ -94,6 +96,8 @@ def let_go(world: World, model: Model) -> None:
         return
     elif going.reason is Reason.IDLE and parking.may_park(world, instance):
         parking.park(world, instance, going.reason)
+    elif going.reason is Reason.UNFIT:
+        lives.end_failed(world, instance, instance.problem)
     elif going.plan is None:
         model.evictions += going.reason in (Reason.CROWDED, Reason.PRESSURE)
         lives.unload(world, instance, going.reason)

@@ -42,6 +42,13 @@ def begin(world: World, instance: Instance) -> None:
         world.enter(instance, State.WARMING)
 
 
+def found(world: World, instance: Instance) -> None:
+    """A warm-up was under way when its worker was found. What is left of its time is not known: it has all of it."""
+    instance.warmup = Warmth.RUNNING
+    begin(world, instance)
+    watch(world, instance)
+
+
 def watch(world: World, instance: Instance, spent_s: float = 0.0) -> None:
     """Its time runs. Where nothing is configured a warm-up of the model's own is as a load without progress."""
     warmup = instance.model.spec.warmup
@@ -80,7 +87,7 @@ def ready(world: World, instance: Instance, told: ObjectReady | ObjectReport) ->
     lives.ready(world, instance)
 
 
-AS_TOLD = {"": Warmth.NONE, "running": Warmth.RUNNING, "known": Warmth.DONE}
+AS_TOLD = {"": Warmth.NONE, "waiting": Warmth.RUNNING, "running": Warmth.RUNNING, "known": Warmth.DONE}
 
 
 def succeeded(world: World, instance: Instance, told: ObjectReady | ObjectReport) -> None:
@@ -116,14 +123,27 @@ def unfit(world: World, instance: Instance, problem: str) -> None:
     lives.pause(world, instance.model, problem, failures=instance.model.failures + 1)
 
 
+def adopt(world: World, instance: Instance, told: ObjectReport) -> None:
+    """An earlier manager had it warmed up, or was about to. It has counted that, if it has heard of it."""
+    if instance.state is State.LOADING:
+        instance.warmup = Warmth.PENDING if warmups.mode_of(instance.model) is not None else Warmth.NONE
+    elif instance.state in SERVES and told.warmup == "done":
+        instance.warmup = Warmth.DONE
+        warmups.remember(world, instance, told.runtime)
+    elif instance.state in SERVES:
+        instance.warmup = AS_TOLD.get(told.warmup, Warmth.NONE)
+        agree(world, instance, told)
+
+
 def agree(world: World, instance: Instance, told: ObjectReport) -> None:
-    """What a worker says of the warm-up of an object that serves, when it is found (again)."""
+    """What a worker says of a warm-up beside the calls of others, when it is found (again)."""
     if told.warmup == "failed" and instance.warmup is not Warmth.FAILED:
         instance.warmup = Warmth.RUNNING
         unfit(world, instance, told.problem)
-    elif told.warmup == "done" and instance.warmup is Warmth.RUNNING:
-        succeeded(world, instance, told)
-        world.alarms.clear(("warm", instance.worker.id, instance.model.key))
-    elif told.warmup == "running" and instance.warmup in (Warmth.PENDING, Warmth.RUNNING):
-        instance.warmup = Warmth.RUNNING
+    if instance.warmup is not Warmth.RUNNING:
+        return
+    lives.end_watch(world, instance)
+    if told.warmup == "running":
         watch(world, instance)
+    elif told.warmup == "done":
+        succeeded(world, instance, told)
