@@ -177,7 +177,7 @@ class Part(Plain):
 class Text(Plain):
     """A string that is not empty."""
 
-    what: str = "text"
+    what: str = "a text"
     example: str = '"word"'
     words: str = "string"
 
@@ -185,7 +185,7 @@ class Text(Plain):
         text = string(value, f"{self.what} in quotes", self.example)
         if text.strip():
             return text
-        raise Wrong(Fault(f"{quoted(text)} is no {self.what}", f"write it as {self.example}"))
+        raise Wrong(Fault(f"{quoted(text)} is not {self.what}", f"write it as {self.example}"))
 
 
 @dataclass(frozen=True)

@@ -104,7 +104,7 @@ WARMUP = Group(
         Key(
             "method",
             "The method that is called. Without it complete for llama_cpp; for python warmup, if it is there.",
-            kinds.Text("name of a method", '"run"'),
+            kinds.Text("the name of a method", '"run"'),
             example='"complete"',
         ),
         Key(
@@ -163,7 +163,7 @@ FALLBACK = Group(
         Key(
             "model",
             "A model that answers instead, with the same method and arguments.",
-            kinds.Text("name of a model", '"gemma-small"'),
+            kinds.Text("the name of a model", '"gemma-small"'),
             example='"gemma-small"',
         ),
         Key("value", "What is answered instead, whatever was asked.", Json(), example='"not available"', apart=True),

@@ -111,7 +111,7 @@ def _faults(found: Found) -> Iterator[Fault]:
     valid = (kind, *others)
     for name in recipe:
         if name not in valid:
-            near = nearest(name, valid)
+            near = None if name in _CHECKS else nearest(name, valid)
             remedy = f"did you mean {near}?" if near else f"valid: {', '.join(valid)}"
             yield Fault(f"unknown key beside {kind}", remedy, (*found.below, name))
     for fault in check(recipe):

@@ -1,4 +1,4 @@
-"""Cron lines and time zones: how they are read, and when a line comes next.
+"""Cron lines and time zones, as a schedule has them.
 
 The library for cron lines and the database of time zones are only touched where a model has a
 schedule: the start of a daemon whose models have none does not pay for them.
@@ -68,7 +68,7 @@ class Lines:
     words: str = "cron line, or a list of them"
 
     def read(self, value: object, base: str) -> tuple[str, ...]:
-        if isinstance(value, str):
+        if not isinstance(value, list | tuple):
             return (Line().read(value, base),)
         lines = Strings(Line()).read(value, base)
         if not lines:
@@ -138,7 +138,9 @@ def _is_right_alone(fields: Mapping[str, str], name: str) -> bool:
 
 def _remedy(name: str, text: str) -> str:
     if name == "day-of-week" and text.lower().endswith("-sun"):
-        return f"a week begins on sunday here: write {quoted(f'{text[:-4]}-sat,sun')}, or sunday as 7"
+        before = text[: -len("-sun")]
+        meant = f"{before},sun" if before.lower().endswith("sat") else f"{before}-sat,sun"
+        return f"a week begins on sunday here: write {quoted(meant)}, or sunday as 7"
     return f"write * or {_VALID[name]}; ranges as a-b from the lower to the higher, lists as a,b, steps as */5"
 
 
