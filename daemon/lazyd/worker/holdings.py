@@ -7,6 +7,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from ..runtimes import member_of, runtime_named
+from .allocator import share_one_heap
 from .objects import ModelThread
 
 if TYPE_CHECKING:
@@ -148,6 +149,8 @@ class Holdings:
     def _start(self, model: str) -> None:
         member = member_of(self.spec["name"], model.partition(":")[0])
         runtime = runtime_named(self.spec["runtime"])
+        if member is not None:
+            share_one_heap()
 
         def load(progress: Progress) -> LoadedModel:
             return runtime.load(self.spec, member, progress)

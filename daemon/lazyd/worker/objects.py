@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from ..errors import NoSuchMethod
 from ..runtimes import CallCancelled, LoadAborted
+from .allocator import give_back_memory
 from .calls import Call, one_line, traceback_of
 
 if TYPE_CHECKING:
@@ -127,6 +128,8 @@ class ModelThread:
             failure = error
         if model is not None:
             self._close(model)
+            del model
+        give_back_memory()
         if failure is None or self._unwanted:
             self._tell(self._watcher.closed, self.key)
         else:
@@ -141,6 +144,7 @@ class ModelThread:
             model = load()
         finally:
             self._end_of_load()
+        give_back_memory()
         if not self._unwanted:
             self._tell(self._watcher.loaded, self.key, bool(getattr(model, "parks", False)))
         return model
