@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from ..figure import Figure, Goal
 from . import story
-from .story import INTERVALS_S, at, seen, succeeded
+from .story import at, intervals_s, seen, succeeded
 from .table import HOT_GOAL_S, MEMORY_GOAL, START_GOAL_S
 
 
@@ -38,7 +38,7 @@ def figures() -> Iterator[Figure]:
         [n / 1e6 for n in seen(before, lambda beat: beat.bytes)],
         "everything loaded in the application",
     )
-    for interval_s in INTERVALS_S:
+    for interval_s in intervals_s(told):
         ours, bare = at(lazyd, interval_s), at(before, interval_s)
         yield Figure(
             f"heartbeat: fails with a commit every {interval_s:.0f} s",

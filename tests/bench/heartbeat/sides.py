@@ -18,8 +18,8 @@ from .clock import IDLE_TIMEOUT_S, compressed
 from .commits import HERE, Beat, commit
 
 MODEL = MODELS / "smollm2.gguf"
-MAX_LOADED = 24
-"""The hot ones, and some room for those that are hardly ever used."""
+MAX_LOADED = len(book.HOT) + 1
+"""As many as one heartbeat uses: the hot ones, and one that is hardly ever used."""
 
 
 def sentiment() -> Path | None:

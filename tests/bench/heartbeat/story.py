@@ -10,24 +10,24 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from ..processes import python_time
-from .clock import compressed
 from .commits import HERE, Beat
 from .sides import MODEL, Before, Side, sentiment, with_lazyd
 
-INTERVALS_S = (300.0, 60.0, 10.0)
 FLOOR_ROUNDS = 5
 
 
 @dataclass(frozen=True)
 class Length:
-    """How many commits at each interval: without lazyd, where each loads everything again, and with it."""
+    """At which intervals, and how many commits at each: without lazyd, which loads everything again, and with it."""
 
+    intervals_s: tuple[float, ...]
     before: int
     lazyd: int
 
 
-DEFAULT = Length(before=3, lazyd=8)
-SHORT = Length(before=1, lazyd=3)
+DEFAULT = Length((300.0, 60.0, 10.0), before=3, lazyd=6)
+SHORT = Length((60.0, 10.0), before=1, lazyd=4)
+"""Five minutes are left out: what ends within one minute ends within five."""
 
 
 @dataclass
@@ -64,16 +64,16 @@ def tell(length: Length, progress: Callable[[str], None] = lambda _: None) -> To
         told.numpy.append(python_time("import numpy")() / 1000)
     with with_lazyd() as side:
         progress("with lazyd, nothing loaded yet")
-        told.cold.append(side.commit(0, INTERVALS_S[0]))
-        told.lazyd = beats(side, length.lazyd, progress)
-    told.before = beats(Before(), length.before, progress)
+        told.cold.append(side.commit(0, length.intervals_s[0]))
+        told.lazyd = beats(side, length.intervals_s, length.lazyd, progress)
+    told.before = beats(Before(), length.intervals_s, length.before, progress)
     return told
 
 
-def beats(side: Side, count: int, progress: Callable[[str], None]) -> list[Beat]:
+def beats(side: Side, intervals_s: Sequence[float], count: int, progress: Callable[[str], None]) -> list[Beat]:
     found: list[Beat] = []
-    for interval_s in INTERVALS_S:
-        progress(f"{side.name}: {count} commits every {interval_s:.0f} s, of which a wait takes {compressed(1):.3f}")
+    for interval_s in intervals_s:
+        progress(f"{side.name}: a commit every {interval_s:.0f} s, {count} in all")
         found += [side.commit(len(found) + number + 1, interval_s) for number in range(count)]
     return found
 
@@ -88,6 +88,11 @@ def make_warm() -> None:
             while file.read(1 << 24):
                 pass
     subprocess.run([sys.executable, "-c", libraries], check=True)
+
+
+def intervals_s(told: Told) -> list[float]:
+    """The intervals at which both sides were seen, the longest first."""
+    return sorted({beat.interval_s for beat in told.lazyd}, reverse=True)
 
 
 def at(beats: Sequence[Beat], interval_s: float) -> list[Beat]:

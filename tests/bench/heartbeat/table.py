@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from .story import INTERVALS_S, Told, at, seen, succeeded, up
+from .story import Told, at, intervals_s, seen, succeeded, up
 
 START_GOAL_S = 0.17
 HOT_GOAL_S = 0.005
@@ -35,7 +35,7 @@ def seconds(samples: Sequence[float]) -> str:
     if not samples:
         return "never"
     middle = statistics.median(samples)
-    return f"{middle:.3g} s" if middle >= 0.1 else f"{middle * 1000:.2g} ms"
+    return f"{middle:.3g} s" if middle >= 0.1 else f"{middle * 1000:.3g} ms"
 
 
 def rows(told: Told) -> list[Row]:
@@ -65,7 +65,7 @@ def rows(told: Told) -> list[Row]:
         ),
         Row("… with nothing loaded anywhere", lazyd=seconds(seen(told.cold, lambda beat: beat.to_first))),
         Row(
-            "a strategy that is hardly ever used",
+            "a strategy hardly ever used",
             before=seconds(seen(before, lambda beat: beat.rare_call)),
             lazyd=seconds(seen(lazyd, lambda beat: beat.rare_call)),
         ),
@@ -80,11 +80,11 @@ def rows(told: Told) -> list[Row]:
             "12 GB (GPU)",
             "2–3 GB (GPU)",
             amount(memory[0]),
-            f"{amount(memory[1])}" + (f" ({part:.0%})" if part is not None else ""),
+            f"{amount(memory[1])}" + (f" ({part:.1%})" if part is not None else ""),
             f"≤ {MEMORY_GOAL:.0%}",
             part is not None and part <= MEMORY_GOAL,
         ),
-        *(row for interval_s in INTERVALS_S for row in of_interval(told, interval_s)),
+        *(row for interval_s in intervals_s(told) for row in of_interval(told, interval_s)),
     ]
 
 
@@ -95,7 +95,7 @@ def of_interval(told: Told, interval_s: float) -> list[Row]:
     share = ("76 %", "") if interval_s == 300 else ("", "")
     return [
         Row(
-            f"heartbeats that succeed, every {every}",
+            f"heartbeats that succeed, {every}",
             *origin,
             f"{succeeded(bare):.0f} % of {len(bare)}",
             f"{succeeded(ours):.0f} % of {len(ours)}",
