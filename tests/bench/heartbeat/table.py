@@ -121,7 +121,7 @@ def draw(told: Told) -> None:
         verdict = Text("") if row.met is None else Text("✓", "green") if row.met else Text("✗", "bold red")
         lazyd = Text(row.lazyd, "bold")
         table.add_row(row.name, row.origin_before, row.origin_after, row.before, lazyd, row.goal, verdict)
-    console = Console(highlight=False, width=max(Console().width, 100))
+    console = Console(highlight=False, width=max(Console().width, 104))
     console.print(table)
     console.print(
         f" Floors: python -c pass {seconds(told.bare_python)}, import numpy {seconds(told.numpy)}. "
