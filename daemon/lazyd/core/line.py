@@ -140,6 +140,13 @@ class Line:
         return self._outlook
 
 
+def rank(seeker: Seeker) -> tuple[bool, float, int]:
+    """Its place in the line: nested requests first, then the longest waiting; of residents that have been missing
+    for as long, as at the start, those of higher priority."""
+    priority = seeker.spec.priority if isinstance(seeker, Model) else 0
+    return (not seeker.nested, seeker.wanted_since or 0.0, -priority)
+
+
 def is_simple(model: Model) -> bool:
     """It goes whole to whichever device has room, and nothing else has to be thought of."""
     spec = model.spec

@@ -29,7 +29,7 @@ from . import crowding, cycles, plans, refusals, samples, seekers
 from .answers import NoRoom
 from .eviction import could_cover, next_moment, units
 from .ledger import Booking
-from .line import Line
+from .line import Line, rank
 from .placement import Placement
 from .records import Instance, Model, Plan, Reservation, Seeker
 from .victims import choose_victims
@@ -43,8 +43,8 @@ def make_room(world: World) -> None:
     if not world.wanting or not world.host_found or world.stopping:
         return
     line = Line(world)
-    for seeker in sorted(world.wanting.values(), key=lambda seeker: (not seeker.nested, seeker.wanted_since or 0.0)):
-        if seeker.retry_at <= world.now:
+    for seeker in sorted(world.wanting.values(), key=rank):
+        if seeker.retry_at <= world.now and not seekers.comes_later(world, seeker):
             consider(world, seeker, line)
     if any(seeker.nested for seeker in world.wanting.values()):
         cycles.refuse_cycles(world)

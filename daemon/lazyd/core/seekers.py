@@ -76,6 +76,21 @@ def goes_elsewhere(world: World, seeker: Seeker, room: Room, *, is_barred: bool)
     return True
 
 
+def comes_later(world: World, seeker: Seeker) -> bool:
+    """A resident that nobody waits for is loaded when those of higher priority are, so that these are there sooner."""
+    if not isinstance(seeker, Model) or seeker.waiters or not seeker.stands:
+        return False
+    return any(
+        other.spec.priority > seeker.spec.priority and is_on_its_way(world, other) for other in world.residents()
+    )
+
+
+def is_on_its_way(world: World, resident: Model) -> bool:
+    """It loads, or will as soon as there is room."""
+    is_next = resident.key in world.wanting and resident.refused is None and resident.retry_at <= world.now
+    return resident.loading or is_next
+
+
 def waits(seeker: Seeker) -> bool:
     """Somebody waits in it for room. A resident that was refused only stands in it."""
     return not isinstance(seeker, Model) or bool(seeker.waiters) or seeker.refused is None

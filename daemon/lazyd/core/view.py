@@ -259,7 +259,7 @@ def known(world: World) -> list[str]:
 
 def residents_ready(core: Core) -> bool:
     """Whether all that should stand does."""
-    return all(model.state in SERVES for model in core.world.models.values() if model.stands)
+    return all(model.state in SERVES for model in core.world.residents())
 
 
 def counts(core: Core) -> dict[str, ModelCounts]:

@@ -183,6 +183,10 @@ class World:
                 return worker
         return None
 
+    def residents(self) -> Iterable[Model]:
+        """Those that should stand."""
+        return (model for model in self.models.values() if model.stands)
+
     def instances(self) -> Iterable[Instance]:
         for worker in self.workers.values():
             yield from worker.instances.values()
