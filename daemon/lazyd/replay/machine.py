@@ -1,39 +1,46 @@
 """A machine as the core sees it, in virtual time: loads take what they took, processes exit, memory comes back.
 
-Nothing goes wrong on it, and nobody else uses it.
+Nothing goes wrong on it, and nobody else uses it. Its time is that of day, in seconds since 1970.
 """
 
 from __future__ import annotations
 
 import heapq
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+
+import msgspec
 
 from lazyd.core import effects, events
 from lazyd.core.answers import Outcome
 from lazyd.core.core import Core
-from lazyd.core.ledger import CUDA, RAM
-from lazyd.core.needs import GPU, Forecast, Need
-from lazyd.core.spec import Config
+from lazyd.core.ledger import CUDA
+from lazyd.core.spec import Config, ModelSpec, PrewarmWhen, WarmupMode
 
-from .facts import Facts
+from .facts import Facts, ModelFacts
 
 EXIT_S = 0.1
-"""A process that is told to end."""
+"""A process that is told to end takes so long."""
+RUNTIME = "replay"
+"""The version of every runtime."""
 
 Deed = Callable[[], None]
 
 
 class Machine:
-    """Drives a core. `on_answer` hears of each answer; what it does happens after the core's other effects."""
+    """Drives a core. `on_answer` hears of each answer, `on_note` of each event, and `on_held` of spans of time in which
+    as much was booked as the ledger says."""
 
     def __init__(
         self,
         config: Config,
         facts: Facts,
+        *,
+        began: float,
+        pins: Collection[str] = (),
         on_answer: Callable[[int, Outcome], None],
         on_note: Callable[[effects.Note], None],
-        began: float,
+        on_held: Callable[[float, float], None],
     ) -> None:
         ids = itertools.count(1)
         self.core = Core(lambda: f"{next(ids):x}")
@@ -41,19 +48,21 @@ class Machine:
         self._facts = facts
         self._on_answer = on_answer
         self._on_note = on_note
+        self._on_held = on_held
         self._later: list[tuple[float, int, Deed]] = []
         self._order = itertools.count()
         self._inbox: list[events.Event] = []
         self._tells = False
         self._drains: dict[tuple[str, str], effects.Drain] = {}
         """Those that wait for calls to end, by worker and model."""
-        self.held_byte_s = 0.0
-        """What was booked, over time."""
-        self._held_until = began
-        for device in facts.devices:
-            self._sample(device.name)
-        self.tell(events.Configure(config=config))
+        self._told_at = began
+        self._gpus = tuple(device.name for device in facts.devices if device.kind == CUDA)
+        self._devices = {device.name: device for device in facts.devices}
+        for name in self._devices:
+            self._sample(name)
+        self.tell(events.Configure(config=config, pins=frozenset(pins)))
         self.tell(events.HostFound())
+        self._follow_schedules(config)
 
     def at(self, when: float, deed: Deed) -> None:
         """Does something then."""
@@ -81,20 +90,15 @@ class Machine:
         if self._tells:
             return
         self._tells = True
-        self._hold()
+        if self.now > self._told_at:
+            self._on_held(self._told_at, self.now)
+            self._told_at = self.now
         try:
             while self._inbox:
                 for effect in self.core.handle(self._inbox.pop(0), self.now):
                     self._carry_out(effect)
         finally:
             self._tells = False
-
-    def _hold(self) -> None:
-        """Adds up what has been booked until now."""
-        devices = self.core.world.ledger.devices
-        booked = sum(devices[known.name].booked_bytes for known in self._facts.devices if known.name in devices)
-        self.held_byte_s += booked * (self.now - self._held_until)
-        self._held_until = self.now
 
     def _carry_out(self, effect: effects.Effect) -> None:
         match effect:
@@ -106,9 +110,8 @@ class Machine:
                 self._inbox.append(self._predicted(effect))
             case effects.Sample():
                 self._sample(effect.device)
-            case effects.LoadObject() | effects.UnparkObject():
-                ready = events.ObjectReady(worker=effect.worker, model=effect.model)
-                self.at(self.now + self._facts.of(effect.model).load_sec, lambda: self.tell(ready))
+            case effects.LoadObject():
+                self._load(effect)
             case effects.UnloadObject():
                 unloaded = events.ObjectUnloaded(worker=effect.worker, model=effect.model)
                 self.at(self.now, lambda: self.tell(unloaded))
@@ -137,26 +140,59 @@ class Machine:
 
     def _exit(self, exited: events.WorkerExited) -> None:
         self.tell(exited)
-        for device in self._facts.devices:
-            if device.kind == CUDA:
-                self._sample(device.name)
+        for name in self._gpus:
+            self._sample(name)
 
     def _predicted(self, effect: effects.Predict) -> events.Predicted:
-        known = self._facts.of(effect.model)
-        ways = {RAM: Forecast(peak=Need(ram_bytes=known.ram_bytes + known.gpu_bytes))}
-        if known.gpu_bytes:
-            ways[GPU] = Forecast(peak=Need(ram_bytes=known.ram_bytes, gpu_bytes=(known.gpu_bytes,)))
-        return events.Predicted(model=effect.model, ways=ways, number=effect.number)
+        known = self._known(effect.model)[0]
+        return events.Predicted(
+            model=effect.model, ways=known.possible, layers=known.layers, files=known.files, number=effect.number
+        )
+
+    def _known(self, key: str) -> tuple[ModelFacts, ModelSpec]:
+        spec = self.core.world.models[key].spec
+        return self._facts.of(key, spec), spec
+
+    def _load(self, effect: effects.LoadObject) -> None:
+        """The weights come after so long, and then the warm-up that was ordered."""
+        known, spec = self._known(effect.model)
+        loaded = self.now + known.load_s
+        self._make_progress(effect, spec.load_timeout_s, known.load_s)
+        ready = events.ObjectReady(worker=effect.worker, model=effect.model, runtime=RUNTIME)
+        replace = msgspec.structs.replace
+        if not effect.warmup:
+            self.at(loaded, lambda: self.tell(ready))
+        elif effect.warmup == WarmupMode.ASYNC:
+            ended = events.WarmupEnded(
+                worker=effect.worker, model=effect.model, warmup_s=known.warmup_sec, runtime=RUNTIME
+            )
+            self.at(loaded, lambda: self.tell(replace(ready, warmup="waiting")))
+            self.at(loaded + known.warmup_sec, lambda: self.tell(ended))
+        elif RUNTIME in effect.warmed_by:
+            self.at(loaded, lambda: self.tell(replace(ready, warmup="known")))
+        else:
+            warming = events.ObjectWarming(worker=effect.worker, model=effect.model, call=1, calls=1)
+            done = replace(ready, warmup="done", warmup_s=known.warmup_sec)
+            self.at(loaded, lambda: self.tell(warming))
+            self.at(loaded + known.warmup_sec, lambda: self.tell(done))
+
+    def _make_progress(self, effect: effects.LoadObject, timeout_s: float | None, load_s: float) -> None:
+        """A load that took longer than a load may stand still has gone on all the time."""
+        if timeout_s is None or load_s < timeout_s or not timeout_s:
+            return
+        told = events.LoadProgress(worker=effect.worker, model=effect.model, phase="loading")
+        for step in range(1, int(2 * load_s / timeout_s) + 1):
+            self.at(self.now + step * timeout_s / 2, lambda: self.tell(told))
 
     def _sample(self, name: str) -> None:
         """What is booked is what is held."""
-        world = self.core.world
+        world, device = self.core.world, self._devices[name]
+        bookings = world.ledger.bookings
         held = {
             worker.id: booked[name]
             for worker in world.workers.values()
-            if worker.exited is None and name in (booked := world.ledger.held(worker.id))
+            if worker.exited is None and name in (booked := bookings.get(worker.id, _NOTHING))
         }
-        device = next(device for device in self._facts.devices if device.name == name)
         self.tell(
             events.DeviceSeen(
                 name=name,
@@ -165,5 +201,40 @@ class Machine:
                 used_bytes=sum(held.values()),
                 begun=self.now,
                 held_bytes=held,
+                alone=device.alone,
             )
         )
+
+    def _follow_schedules(self, config: Config) -> None:
+        if any(spec.prewarm.when is PrewarmWhen.SCHEDULE for spec in config.models.values()):
+            from lazyd.manager.readiness.schedules import Schedules
+
+            Schedules(self.tell, _Clock(self)).put_in_force(config)
+
+
+_NOTHING: dict[str, int] = {}
+
+
+class _Clock:
+    """The time of day on a machine, for schedules: its clock is never set, and it does not sleep."""
+
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+        self._alarms = 0
+
+    def now(self) -> float:
+        return self._machine.now
+
+    def monotonic(self, when: float) -> float:
+        return when
+
+    def ring_at(self, when: float, on_ring: Callable[[], None]) -> None:
+        """Replaces the alarm."""
+        self._alarms += 1
+        number = self._alarms
+
+        def ring() -> None:
+            if number == self._alarms:
+                on_ring()
+
+        self._machine.at(when, ring)
