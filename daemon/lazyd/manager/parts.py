@@ -30,6 +30,7 @@ from .control import interface
 from .control.calling import Caller
 from .control.looking import Looking
 from .control.methods import Methods
+from .control.recorded import Recorded
 from .control.requests import Requests
 from .control.reservations import Reservations
 from .control.roles import Roles
@@ -166,6 +167,7 @@ class Parts:
                 *(problem for clerk in self.clerks for problem in clerk.problems),
             ],
         )
+        recorded = Recorded(core, lambda: configuration.config, history, predictor.foresee)
         methods = Methods(driver, requests, looking, pins, configuration, fit, given.runtime)
         reservations = Reservations(
             driver,
@@ -176,7 +178,7 @@ class Parts:
             is_ending=is_ending,
         )
         caller = Caller(driver, requests, given.runtime)
-        self.service = interface.service(given.version, given.roles, looking, methods, reservations, caller)
+        self.service = interface.service(given.version, given.roles, looking, recorded, methods, reservations, caller)
 
     @property
     def phase(self) -> Phase:

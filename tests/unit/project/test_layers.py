@@ -22,6 +22,7 @@ ALLOWED = {
     "lazyd.client": ("lazyd.errors", "lazyd.places", "lazyd.wire"),
     "lazyd.config": ("lazyd.core", "lazyd.durable", "lazyd.places"),
     "lazyd.devices": ("lazyd.core",),
+    "lazyd.replay": ("lazyd.core", "lazyd.manager.readiness.schedules"),
     "lazyd.varlink": ("lazyd.errors", "lazyd.wire"),
     "lazyd.runtimes": (),
     "lazyd.worker": ("lazyd.client", "lazyd.errors", "lazyd.runtimes", "lazyd.wire"),
@@ -30,6 +31,7 @@ ALLOWED = {
         "lazyd.config",
         "lazyd.errors",
         "lazyd.places",
+        "lazyd.replay",
         "lazyd.wire",
     ),
 }

@@ -95,8 +95,12 @@ class Predictor:
             OSError: a file of the model is missing or cannot be read.
             ValueError: it is damaged, or no model of this runtime.
         """
+        return (await self.foresee(spec)).ways
+
+    async def foresee(self, spec: ModelSpec) -> Predicted:
+        """The same with how it can be divided, and the files that it maps. Raises as `ways`."""
         look = await self._look(spec)
-        return _forecast(spec.key, spec, look, await self._known(spec.key, look)).ways
+        return _forecast(spec.key, spec, look, await self._known(spec.key, look))
 
     async def _predict(self, effect: Predict) -> None:
         model, number, spec = effect.model, effect.number, self._spec_of(effect.model)
