@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -59,7 +59,7 @@ class Session:
         requests, driver = self._control
         return driver.run(requests.ask(request, on_reply))
 
-    def follow(self, method: str, **parameters: Any) -> Iterator[Reply]:
+    def follow(self, method: str, **parameters: Any) -> Generator[Reply, None, None]:
         """One request, its replies as they come."""
         from lazyd.client.requests import Request
 

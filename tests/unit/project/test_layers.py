@@ -29,6 +29,7 @@ ALLOWED = {
     "lazyctl": (
         "lazyd.client",
         "lazyd.config",
+        "lazyd.core.spec",
         "lazyd.errors",
         "lazyd.places",
         "lazyd.replay",
