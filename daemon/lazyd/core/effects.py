@@ -14,6 +14,7 @@ from .answers import Outcome
 from .events import ReservationReport
 from .monitoring import Past
 from .needs import Need
+from .spec import Warmup
 
 
 class Effect(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,6 +87,8 @@ class LoadObject(Effect, frozen=True):
     worker: str
     model: str
     warmup: str = ""
+    table: Warmup | None = None
+    """Its calls, as they are configured now."""
     warmed_by: tuple[str, ...] = ()
 
 
@@ -156,6 +159,12 @@ class KeepReservations(Effect, frozen=True):
     """The reservations that there are now: the host keeps them for the next manager."""
 
     reservations: tuple[ReservationReport, ...]
+
+
+class UnlockFiles(Effect, frozen=True):
+    """Let go of the files of a model, locked or to be locked. Answered by `FilesUnlocked`."""
+
+    model: str
 
 
 class Grant(Effect, frozen=True):

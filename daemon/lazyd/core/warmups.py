@@ -36,6 +36,7 @@ def order(world: World, instance: Instance) -> LoadObject:
         worker=worker.id,
         model=model.key,
         warmup=str(mode) if mode is not None else "",
+        table=model.spec.warmup,
         warmed_by=world.warmed.get(subject(model, worker), ()) if is_on_demand else (),
     )
 
