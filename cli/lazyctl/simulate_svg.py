@@ -23,19 +23,30 @@ _TICKS = 8
 _LINES = 4
 """Of a grid, above the axis."""
 
-STYLE = """
-    svg { --paper: #ffffff; --ink: #1f2328; --quiet: #656d76; --grid: #d8dee4; --first: #2563eb; --second: #d97706;
-      font-family: system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", sans-serif; font-size: 12px }
-    @media (prefers-color-scheme: dark) {
-      svg { --paper: #0d1117; --ink: #e6edf3; --quiet: #8d96a0; --grid: #30363d; --first: #6ea8fe; --second: #f0a541 }
-    }
-    .paper { fill: var(--paper) } text { fill: var(--quiet) } .name { fill: var(--ink) }
-    .title { fill: var(--ink); font-size: 15px; font-weight: 600 }
-    .grid { stroke: var(--grid); stroke-width: 1 } .axis { stroke: var(--quiet); stroke-width: 1 }
-    .line0, .line1 { fill: none; stroke-width: 1.8; stroke-linejoin: round } .line0 { stroke: var(--first) }
-    .line1 { stroke: var(--second) } .fill0, .bar0 { fill: var(--first) } .fill1, .bar1 { fill: var(--second) }
+LIGHT = {
+    "paper": "#ffffff", "ink": "#1f2328", "quiet": "#656d76", "grid": "#d8dee4", "first": "#2563eb", "second": "#d97706"
+}  # fmt: skip
+DARK = {
+    "paper": "#0d1117", "ink": "#e6edf3", "quiet": "#8d96a0", "grid": "#30363d", "first": "#6ea8fe", "second": "#f0a541"
+}  # fmt: skip
+SHAPES = """
+    svg { font-family: system-ui, "Segoe UI", Roboto, "Noto Sans", "DejaVu Sans", sans-serif; font-size: 12px }
+    .title { font-size: 15px; font-weight: 600 }
+    .grid, .axis { stroke-width: 1 }
+    .line0, .line1 { fill: none; stroke-width: 1.6; stroke-linejoin: round }
     .fill0, .fill1 { fill-opacity: 0.12 }
 """
+COLOURS = """
+    .paper {{ fill: {paper} }} text {{ fill: {quiet} }} .title, .name {{ fill: {ink} }}
+    .grid {{ stroke: {grid} }} .axis {{ stroke: {quiet} }} .line0 {{ stroke: {first} }} .line1 {{ stroke: {second} }}
+    .fill0, .bar0 {{ fill: {first} }} .fill1, .bar1 {{ fill: {second} }}
+"""
+
+
+def style() -> str:
+    """Colours are written out, as not all that shows SVG knows variables; what knows no themes is light."""
+    dark = COLOURS.format(**DARK)
+    return f"{SHAPES}{COLOURS.format(**LIGHT)}    @media (prefers-color-scheme: dark) {{{dark}    }}\n"
 
 
 def svg(played: Played, outcomes: tuple[Outcome, Outcome]) -> str:
@@ -47,7 +58,7 @@ def svg(played: Played, outcomes: tuple[Outcome, Outcome]) -> str:
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" height="{HEIGHT}"'
         f' role="img" aria-label="{escape(title)}">',
-        f"  <style>{STYLE}  </style>",
+        f"  <style>{style()}  </style>",
         f'  <rect class="paper" width="{WIDTH}" height="{HEIGHT}" rx="6"/>',
         _text(LEFT - 50, 30, title, "title"),
         *_legend(names, outcomes),

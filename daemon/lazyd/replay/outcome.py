@@ -16,7 +16,7 @@ class Outcome:
     cold: int = 0
     """Uses that had to wait for a load."""
     degraded: int = 0
-    """Of those served: by a fallback."""
+    """Of those served: by a fallback, a model or a value."""
     refusals: dict[str, int] = field(default_factory=dict)
     """How many were refused, by the name of the error."""
     waits_s: list[float] = field(default_factory=list)

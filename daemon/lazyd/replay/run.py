@@ -79,10 +79,15 @@ class Run:
 
     def _answered(self, request: int, outcome: answers.Outcome) -> None:
         use = self._asked.pop(request)
+        if isinstance(outcome, answers.Substituted):
+            self._outcome.degraded += 1
+            self._outcome.waits_s.append(outcome.waited_s)
+            return
         if not isinstance(outcome, answers.Granted):
             self._outcome.refuse(type(outcome).__name__)
             return
         self._outcome.waits_s.append(outcome.waited_s)
+        self._outcome.degraded += outcome.degraded is not None
         if outcome.cold_start:
             self._outcome.cold += 1
             self._outcome.course.start_cold(use.began)
