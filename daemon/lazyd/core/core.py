@@ -34,6 +34,7 @@ from . import (
     reservations,
     shortage,
     unloads,
+    waiting,
     warming,
 )
 from .effects import Effect
@@ -69,6 +70,12 @@ def touch(world: World, *key: str) -> None:
     instance = world.instance(key[0], key[1]) if len(key) == 2 else None
     model = instance.model if instance else world.models.get(key[-1])
     if model is not None:
+        world.touch(model)
+
+
+def touch_waited_for(world: World, _: int, key: str) -> None:
+    """Somebody has waited for a model long enough to take its fallback (an alarm)."""
+    if (model := world.models.get(key)) is not None:
         world.touch(model)
 
 
@@ -123,6 +130,8 @@ OVERTURNS = (events.Configure, events.HostFound, events.HostAway, events.HostLos
 
 ALARMS: dict[str, Callable[..., None]] = {
     "deadline": requests.deadline_passed,
+    "fallback": touch_waited_for,
+    "wish": waiting.wish_is_old,
     "unload": unloads.deadline_passed,
     "lease": leases.unpresented,
     "obituary": leases.forget_obituary,

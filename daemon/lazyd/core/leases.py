@@ -53,10 +53,12 @@ def grant(world: World, instance: Instance, waiter: Waiter, *, cold_start: bool)
             parent=lease.parent,
         )
     )
-    world.answer(waiter.request, granted(lease, cold_start=cold_start, waited_s=now - waiter.arrived))
+    detour = waiter.detour
+    asked, degraded = (waiter.arrived, None) if detour is None else (detour.asked, detour.why)
+    world.answer(waiter.request, granted(lease, cold_start=cold_start, waited_s=now - asked, degraded=degraded))
 
 
-def granted(lease: Lease, *, cold_start: bool, waited_s: float) -> Granted:
+def granted(lease: Lease, *, cold_start: bool, waited_s: float, degraded: str | None = None) -> Granted:
     """What the holder of a lease is told."""
     worker = lease.instance.worker
     name, version = split(lease.instance.model.key)
@@ -69,6 +71,7 @@ def granted(lease: Lease, *, cold_start: bool, waited_s: float) -> Granted:
         endpoint=worker.endpoint,
         cold_start=cold_start,
         waited_s=waited_s,
+        degraded=degraded,
     )
 
 

@@ -10,12 +10,18 @@ import enum
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from .answers import Refusal
 from .habits import Habit
 from .heat import Heat
 from .lifecycle import LOADS, State
 from .monitoring import NOTHING, Past
 from .needs import Forecast, Layers
 from .spec import ModelSpec, Tier
+
+FOREVER = float("inf")
+
+NOBODY = 0
+"""The request of a wish, which is nobody's."""
 
 FRESH_LEASE_S = 5.0
 """A lease is safe for so long before its first call (docs/architecture.md: "Leases")."""
@@ -218,6 +224,28 @@ class Waiter:
     holder: int = 0
     hold_s: float = 0.0
     parent: str | None = None
+    limit: float | None = None
+    """The deadline, if it is the caller's own."""
+    falls_back: float | None = None
+    """When it takes its model's fallback; None: nobody has thought of that yet."""
+    detour: Detour | None = None
+    """Once it has looked for a fallback."""
+
+
+@dataclass(slots=True, eq=False)
+class Detour:
+    """A request that stands in more lines than that of the model it wants, see `fallbacks`."""
+
+    wanted: Model
+    asked: float
+    standing: list[Waiter]
+    """All of the request, the wanted model's first, if that was not refused."""
+    tried: list[Model]
+    """Models in whose lines it has stood, or that could not come."""
+    refusal: Refusal | None = None
+    """Of the wanted model."""
+    why: str | None = None
+    """What the answer says of it; None: it is not degraded."""
 
 
 @dataclass(slots=True)
@@ -341,6 +369,8 @@ class Model:
     ended: State = State.COLD
     """How the last life ended: cold or failed."""
     waiters: list[Waiter] = field(default_factory=list)
+    wish: Waiter | None = None
+    """That it be loaded although nobody waits any more, see `waiting`."""
     prediction: Prediction | Asked | None = None
     pinned: bool = False
     dismissed: bool = False

@@ -57,6 +57,11 @@ def consider(world: World, seeker: Seeker, line: Line) -> None:
     if not seekers.is_known(world, seeker) or line.is_passed_by(seeker, overdue=is_overdue(world, seeker)):
         return
     line.look_anew()
+    spared = seekers.meant_for_wanted(world, seeker)
+    if spared is None:
+        line.blocked.append(seeker)
+        return
+    line.spared = spared
     if crowding.joins_a_crowd(world, seeker):
         line.blocked.append(seeker)
         return
@@ -79,6 +84,9 @@ def consider(world: World, seeker: Seeker, line: Line) -> None:
         if settles(world, seeker, group, line):
             return
     if seeker.key in world.plans or seekers.goes_elsewhere(world, seeker, room, is_barred=False):
+        return
+    if not seekers.presses(world, seeker):
+        line.blocked.append(seeker)
         return
     if not seeker_waits(seeker):
         device = world.ledger.devices[next(iter(groups[0][0].booking))]
@@ -140,7 +148,7 @@ def settles(world: World, seeker: Seeker, group: list[Placement], line: Line) ->
         if covers(free, placement.booking):
             line.set_aside(placement.booking)
             return True
-    return plans_for(world, seeker, group, line, finish=False)
+    return seekers.presses(world, seeker) and plans_for(world, seeker, group, line, finish=False)
 
 
 def plans_for(

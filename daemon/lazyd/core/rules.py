@@ -10,11 +10,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from . import cycles, expecting, guesses, leases, lives, parking, plans, prewarming, requests, unloads
+from . import (
+    cycles,
+    expecting,
+    fallbacks,
+    guesses,
+    leases,
+    lives,
+    parking,
+    plans,
+    prewarming,
+    requests,
+    unloads,
+    waiting,
+)
 from .answers import Loaded, LoadFailed, ModelNotFound, ShuttingDown
 from .effects import Progress
 from .lifecycle import LOADS, State
-from .records import Instance, Model, Prediction, Reason, Waiter, Warmth, Worker
+from .records import NOBODY, Instance, Model, Prediction, Reason, Waiter, Warmth, Worker
 from .spec import Tier
 from .world import World
 
@@ -140,8 +153,15 @@ def answer(world: World, instance: Instance, waiter: Waiter) -> None:
     if cycles.closes_a_cycle(world, instance, waiter):
         cycles.refuse_turn(world, instance, waiter)
         return
-    requests.leave_line(world, waiter)
-    if waiter.lease_wanted:
+    if waiter.detour is not None:
+        fallbacks.note_degraded(world, waiter)
+    if waiter.detour is not None and waiter.detour.why is not None:
+        fallbacks.leave_degraded(world, waiter)
+    else:
+        waiting.leave_line(world, waiter)
+    if waiter.request == NOBODY:
+        instance.last_used = world.now
+    elif waiter.lease_wanted:
         leases.grant(world, instance, waiter, cold_start=waiter.arrived < instance.ready_since)
     else:
         instance.last_used = world.now
@@ -251,6 +271,8 @@ def forget_retired(world: World, model: Model) -> None:
 def tell_progress(world: World, instance: Instance) -> None:
     """News of a load, for those who wait for it."""
     for waiter in instance.model.waiters:
+        if waiter.request == NOBODY:
+            continue
         news = Progress(
             request=waiter.request,
             state=str(instance.state),
@@ -267,6 +289,7 @@ RULES: tuple[Callable[[World, Model], None], ...] = (
     turn_away,
     serve,
     want,
+    fallbacks.look,
     retire_if_idle,
     end_parking,
     give_up_parking,

@@ -77,7 +77,7 @@ def test_a_timeout_names_the_phase_of_the_load() -> None:
     request = story.get("gemma", timeout=5)
     story.tell(events.LoadProgress(worker=story.worker("gemma"), model="gemma", phase="weights", fraction=0.4))
     story.wait(6)
-    assert story.answers[request] == answers.Timeout(model="gemma", phase="weights", timeout_sec=5)
+    assert story.answers[request] == answers.Timeout(model="gemma", phase="weights", timeout_sec=5, expected_sec=7.5)
 
 
 def test_a_load_without_progress_fails_and_one_with_progress_does_not() -> None:
