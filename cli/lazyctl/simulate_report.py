@@ -131,7 +131,7 @@ def ratio(values: Sequence[float]) -> float | None:
 def _ratio(row: Row) -> Cell:
     found = ratio(row.values)
     if found is None:
-        return Cell("" if row.values[0] == row.values[1] else "new")
+        return Cell("" if row.values[0] == row.values[1] else "from 0")
     text = f"× {found:.2f}" if found < 99.95 else f"× {found:,.0f}"
     if row.less_is_better is None or abs(found - 1) < _EVEN:
         return Cell(text)
