@@ -152,6 +152,9 @@ def detail_lines(model: dict[str, Any], look: Look) -> list[str]:
         ("loads", f"{model['loads']}, and {model['evictions']} evictions"),
         ("last load took", _or(model.get("lastLoadSec"), "")),
         ("expected load", _or(model.get("expectedLoadSec"), "")),
+        ("recent loads", _times(model, "load")),
+        ("recent warm-ups", _times(model, "warmup")),
+        ("fell back to sync", model.get("fellBack")),
         ("last error", one_line(model.get("lastError") or "")),
         *(("worker", _worker(worker)) for worker in model["workers"]),
     ]
@@ -181,6 +184,14 @@ def _sizes(by_device: dict[str, int]) -> str:
 
 def _percent(fraction: float | None) -> str:
     return "" if fraction is None else f"{fraction * 100:.0f} %"
+
+
+def _times(model: dict[str, Any], what: str) -> str:
+    """Median and p95 of what was measured, and how much of it succeeded."""
+    middle, high = model.get(f"{what}MedianSec"), model.get(f"{what}P95Sec")
+    success = model.get(f"{what}Success")
+    parts = [] if middle is None or high is None else [f"{duration(middle)} as a rule, 95 % within {duration(high)}"]
+    return ", ".join(parts if success is None else [*parts, f"{success:.0%} succeeded"])
 
 
 def _or(seconds: float | None, otherwise: str) -> str:

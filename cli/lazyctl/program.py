@@ -32,6 +32,7 @@ COMMANDS = {
     "events": ("events", "Follow what happens."),
     "logs": ("logs", "Show what a model's worker wrote."),
     "reload": ("reload", "Re-read the configuration."),
+    "simulate": ("simulate", "Replay the recorded uses under another configuration."),
     "config": ("config", "Check the configuration."),
     "version": ("version", "Show the versions of client and daemon."),
     "completion": ("completion", "Print the script that completes names in your shell."),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -76,7 +76,7 @@ class Session:
             reason = f"no answer within {LOOK_S:.0f} s"
             raise Unavailable(socket=requests.socket, reason=reason) from None
 
-    def follow(self, method: str, **parameters: Any) -> Iterator[Reply]:
+    def follow(self, method: str, **parameters: Any) -> Generator[Reply, None, None]:
         """One request, its replies as they come."""
         from lazyd.client.requests import Request
 

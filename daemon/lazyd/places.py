@@ -107,5 +107,15 @@ def learned_file(state: str) -> str:
     return os.path.join(state, "learned.db")
 
 
+def history_file(state: str) -> str:
+    """Which models were used when."""
+    return os.path.join(state, "history.db")
+
+
+def readiness_file(state: str) -> str:
+    """When models are needed, and how their loads went."""
+    return os.path.join(state, "readiness.db")
+
+
 def _user_runtime() -> str:
     return os.environ.get("XDG_RUNTIME_DIR") or f"/run/user/{os.getuid()}"

@@ -8,7 +8,20 @@ import time
 import traceback
 from pathlib import Path
 
-from . import cold, commands, decisions, idle, kill, predictions, release, report, roundtrip, simulation, start
+from . import (
+    cold,
+    commands,
+    decisions,
+    heartbeat,
+    idle,
+    kill,
+    predictions,
+    release,
+    report,
+    roundtrip,
+    simulation,
+    start,
+)
 from .figure import Figure
 
 BENCHES = {
@@ -21,6 +34,7 @@ BENCHES = {
     "decisions": decisions.figures,
     "release": release.figures,
     "predictions": predictions.figures,
+    "heartbeat": heartbeat.figures,
     "simulation": simulation.figures,
 }
 CHECKOUT = Path(__file__).resolve().parents[2]

@@ -21,12 +21,12 @@ from lazyd.core import (
     records,
     refusals,
     reports,
-    requests,
     reservations,
     room,
     rules,
     strangers,
     view,
+    waiting,
     world,
 )
 from lazyd.core.answers import Loaded, NoRoom
@@ -115,7 +115,7 @@ def two_places_more(w: world.World, spec: Any) -> None:
 def loaded_before_ready(w: world.World, model: records.Model) -> None:
     for waiter in list(model.waiters) if model.instance is not None else []:
         if not waiter.lease_wanted:
-            requests.leave_line(w, waiter)
+            waiting.leave_line(w, waiter)
             w.answer(waiter.request, Loaded(state="ready", load_s=0.0))
     SERVE(w, model)
 

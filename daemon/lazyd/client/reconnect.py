@@ -28,6 +28,7 @@ SAFE = frozenset(
         "Status",
         "Health",
         "Describe",
+        "History",  # until its first page
         "Metrics",
         "Logs",  # until its first line
         "Subscribe",  # until its first event

@@ -74,6 +74,12 @@ class ModelStatus(_Model, total=False):
     idleTimeoutSec: float | None
     lastLoadSec: float | None
     expectedLoadSec: float | None
+    loadMedianSec: float | None
+    loadP95Sec: float | None
+    warmupMedianSec: float | None
+    warmupP95Sec: float | None
+    warmupSuccess: float | None
+    fellBack: str | None
     expectedUse: float | None
     retryAfterSec: float | None
     lastError: str | None

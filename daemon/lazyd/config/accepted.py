@@ -13,7 +13,7 @@ import zlib
 
 import msgspec
 
-from ..core.spec import Config, ModelSpec, Settings
+from ..core.spec import Config, Fallback, ModelSpec, Prewarm, Settings, Warmup
 from ..places import accepted_config
 from .files import Mark
 from .problems import Problem
@@ -21,9 +21,12 @@ from .problems import Problem
 SCHEMA = 1
 """Raised whenever a field of `core.spec` changes its meaning under the same name."""
 FIELDS = tuple(
-    f"{struct.__name__}.{field}" for struct in (Config, Settings, ModelSpec) for field in struct.__struct_fields__
+    f"{struct.__name__}.{field}"
+    for struct in (Config, Settings, ModelSpec, Warmup, Prewarm, Fallback)
+    for field in struct.__struct_fields__
 )
-"""What this lazyd can read. A field that has gone would be dropped without a word."""
+"""What this lazyd can read. A field that has gone would be dropped without a word, a new one would have its default
+although the files may say something of it."""
 
 
 class _Stored(msgspec.Struct, frozen=True, array_like=True):
@@ -52,7 +55,8 @@ class Kept:
 
     def written_from(self, marks: tuple[Mark, ...] | None, version: str) -> bool:
         """Whether this lazyd made it from just these files in just this state."""
-        return marks is not None and self._stored.marks == marks and self._stored.version == version
+        is_ours = self._stored.version == version and self._stored.fields == FIELDS
+        return is_ours and marks is not None and self._stored.marks == marks
 
     def config(self) -> Config | None:
         try:

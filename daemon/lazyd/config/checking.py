@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from ..core.spec import Config, ModelSpec, Settings, Tier
 from ..runtimes.llama_cpp_locked import REMEDY as UNLOCKED
 from ..runtimes.llama_cpp_locked import WHY as LOCKED
 from ..runtimes.llama_cpp_locked import locks_a_mapped_file
-from . import aliases, keys
+from . import aliases, fallbacks, keys
 from .compounds import GPU
-from .keys import EACH_GPU, Key
 from .names import split_key
 from .problems import KeyPath, Report, Wrong, choose, key_text, nearest, quoted
 from .sources import Sources
+from .tables import BUDGET, DAEMON, MODEL, Table, is_model
 
-_DAEMON = {key.name: key for key in keys.DAEMON}
-_BUDGET = {key.name: key for key in keys.BUDGET}
-_MODEL = {key.name: key for key in keys.MODEL}
 _DEFAULTS = ("idle_timeout_s", "load_timeout_s")
 """Of `[daemon]`: they are not the daemon's own but every model's."""
 
@@ -33,9 +30,11 @@ def check(sources: Sources, report: Report) -> Config:
     for name in top:
         if name not in keys.TABLES:
             report.wrong((name,), "unknown table or key", choose(name, keys.TABLES))
-    daemon = _Table(_DAEMON, sources, report).read(("daemon",), _subtable(top, "daemon", report))
-    budget = _Table(_BUDGET, sources, report).read(("budget",), _subtable(top, "budget", report))
+    daemon = Table(DAEMON, sources, report).read(("daemon",), _subtable(top, "daemon", report))
+    budget = Table(BUDGET, sources, report).read(("budget",), _subtable(top, "budget", report))
     defaults = {field: daemon.pop(field) for field in _DEFAULTS if field in daemon}
+    if "idle_timeout_s" in defaults:
+        defaults["idle_written"] = True
     devices = {name: budget.pop(name) for name in list(budget) if name == "ram" or GPU.fullmatch(name)}
     if devices:
         budget["budget"] = {**Settings().budget, **devices}
@@ -47,7 +46,9 @@ def check(sources: Sources, report: Report) -> Config:
             models[name] = spec
     others = aliases.check(_subtable(top, "aliases", report), tables, report, whole)
     if whole:
-        _check_beside(models, aliases.Known(tables), others, report)
+        known = aliases.Known(tables)
+        _check_beside(models, known, others, report)
+        fallbacks.check(models, known, others, report)
     return Config(settings=Settings(**daemon, **budget), models=models, aliases=others)
 
 
@@ -86,13 +87,15 @@ def _model(
     if not isinstance(table, dict):
         report.wrong(path, "expected a table", f"write [{key_text(path)}] and the keys below it")
         return None
-    fields = _Table(_MODEL, sources, report).read(path, table)
+    fields = Table(MODEL, sources, report).read(path, table)
     _check_together(path, table, report, whole)
     if not name:
         return None
     fields.setdefault("runtime", "")
     if "tier" in fields:
         fields["tier"] = Tier(fields["tier"])
+    if "idle_timeout_s" in fields:
+        fields["idle_written"] = True
     origin = sources.origin((*path, "runtime"))
     return ModelSpec(name=name, version=version, source=origin.path if origin else "", **{**defaults, **fields})
 
@@ -101,14 +104,14 @@ def _check_together(path: KeyPath, table: Mapping[str, object], report: Report, 
     """What one key demands of the others."""
     runtime = table.get("runtime")
     family = "*" in path[1]
-    if runtime is None and whole and not any(_is_model(value) for value in table.values()):
+    if runtime is None and whole and not any(is_model(value) for value in table.values()):
         report.wrong((*path, "runtime"), "missing", f"say what loads it: {', '.join(keys.BUILT_RUNTIMES)}")
     if isinstance(runtime, str) and runtime in keys.BUILT_RUNTIMES:
         for name in keys.REQUIRED[runtime]:
             if name not in table and whole:
                 report.wrong((*path, name), f"missing: runtime {quoted(runtime)} needs it", _example(name))
         for name in table:
-            key = _MODEL.get(name)
+            key = MODEL.get(name)
             if key is not None and key.only and runtime not in key.only:
                 report.wrong((*path, name), f"runtime {quoted(runtime)} has no such key", "leave it out")
         if family and runtime != "python":
@@ -117,12 +120,15 @@ def _check_together(path: KeyPath, table: Mapping[str, object], report: Report, 
         report.wrong((*path, "max_loaded"), "only a family has it", 'leave it out, or name a family as "strategy/*"')
     if family and table.get("tier") == Tier.RESIDENT:
         report.wrong((*path, "tier"), "a family cannot be resident: its members are not known", 'write "on-demand"')
+    if family and isinstance(prewarm := table.get("prewarm"), dict) and "schedule" in prewarm:
+        what = "a family has no schedule: its members are not known"
+        report.wrong((*path, "prewarm", "schedule"), what, "leave it out: when they are needed is learned")
     options = table.get("options")
     if runtime == "llama_cpp" and isinstance(options, dict) and locks_a_mapped_file(options):
         what = f"does not fit a mapped file: {LOCKED}"
         report.wrong((*path, "options", "use_mlock"), what, UNLOCKED)
     for name in options if isinstance(options, dict) else ():
-        if name in _MODEL:
+        if name in MODEL:
             report.warn(
                 (*path, "options", name),
                 "a key of the model, given to the runtime here",
@@ -131,69 +137,4 @@ def _check_together(path: KeyPath, table: Mapping[str, object], report: Report, 
 
 
 def _example(name: str) -> str:
-    return f"write {name} = {_MODEL[name].example}"
-
-
-class _Table:
-    """Reads one table by the keys that it may have."""
-
-    def __init__(self, known: Mapping[str, Key], sources: Sources, report: Report) -> None:
-        self._known = known
-        self._sources = sources
-        self._report = report
-
-    def read(self, path: KeyPath, table: Mapping[str, object]) -> dict[str, Any]:
-        """What a struct of `core.spec` takes: its fields and their values."""
-        fields: dict[str, Any] = {}
-        for name, value in table.items():
-            here = (*path, name)
-            key = self._key(name)
-            if key is None:
-                self._unknown(here, value)
-            elif key.kind is None:
-                self._report.wrong(here, "not built yet", "leave it out")
-            else:
-                try:
-                    field = name if key.name == EACH_GPU else key.target
-                    fields[field] = key.kind.read(value, self._sources.base(here))
-                except Wrong as wrong:
-                    for fault in wrong.faults:
-                        self._report.wrong((*here, *fault.below), fault.what, fault.remedy)
-        return fields
-
-    def _key(self, name: str) -> Key | None:
-        """The name of a GPU leads to the row that stands for all of them, whose own name nobody writes."""
-        return None if name == EACH_GPU else self._known.get(EACH_GPU if GPU.fullmatch(name) else name)
-
-    def _unknown(self, path: KeyPath, value: object) -> None:
-        name = path[-1]
-        valid = [key.name for key in self._known.values() if key.built]
-        near = nearest(name, self._known)
-        if path[0] == "models" and _is_model(value):
-            remedy = f'a name with a dot is quoted: [models."{path[1]}.{name}"]'
-        elif elsewhere := _elsewhere(name, path[0]):
-            remedy = f"it belongs to {elsewhere}"
-        elif near == EACH_GPU:
-            remedy = "GPUs are called gpu0, gpu1, …: 'lazyctl status' lists them"
-        elif near:
-            remedy = f"did you mean {near}?"
-        elif path[0] == "models":
-            remedy = f"if it is for the runtime, put it under [{key_text((*path[:2], 'options'))}]; {_list(valid)}"
-        else:
-            remedy = _list(valid)
-        self._report.wrong(path, "unknown key", remedy)
-
-
-def _is_model(value: object) -> bool:
-    """Whether it looks like a model's table, and so stands in another by mistake: ``[models.qwen2.5]``."""
-    return isinstance(value, dict) and "runtime" in value
-
-
-def _elsewhere(name: str, here: str) -> str | None:
-    """The table that has a key of this name."""
-    places = (("daemon", "[daemon]", _DAEMON), ("budget", "[budget]", _BUDGET), ("models", "[models.NAME]", _MODEL))
-    return next((shown for place, shown, known in places if place != here and name in known), None)
-
-
-def _list(names: Iterable[str]) -> str:
-    return f"valid: {', '.join(names)}"
+    return f"write {name} = {MODEL[name].example}"

@@ -116,11 +116,28 @@ class Options(Plain):
 
     def read(self, value: object, _base: str) -> dict[str, Any]:
         given = table(value, "{n_ctx = 4096}")
-        faults: list[Fault] = []
-        _check_json(given, (), faults)
-        if faults:
+        if faults := json_faults(given):
             raise Wrong(*faults)
         return dict(given)
+
+
+@dataclass(frozen=True)
+class Json(Plain):
+    """One value of any type that JSON can carry."""
+
+    words: str = "any value"
+
+    def read(self, value: object, _base: str) -> Any:
+        if faults := json_faults(value):
+            raise Wrong(*faults)
+        return value
+
+
+def json_faults(value: object) -> list[Fault]:
+    """Why a value cannot travel as JSON; empty: it can."""
+    faults: list[Fault] = []
+    _check_json(value, (), faults)
+    return faults
 
 
 def _check_json(value: object, below: KeyPath, faults: list[Fault]) -> None:

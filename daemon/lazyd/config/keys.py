@@ -6,43 +6,12 @@ cannot disagree. A key without a `kind` belongs to a later capability: naming it
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from ..core.spec import Tier
 from . import compounds, kinds
-from .kinds import Kind
+from .readiness import FALLBACK, PREWARM, WARMUP
+from .rows import EACH_GPU, Each, Group, Key
 
-EACH_GPU = "gpuN"
-"""The name of the row for keys that have a GPU's name."""
-
-
-@dataclass(frozen=True)
-class Key:
-    """One key of a table. `default` and `example` are TOML text."""
-
-    name: str
-    meaning: str
-    kind: Kind | None = None
-    field: str = ""
-    """Its name in `Settings` or `ModelSpec`, where that is another."""
-    default: str | None = None
-    example: str | None = None
-    """Shown where there is no default."""
-    only: tuple[str, ...] = ()
-    """The runtimes that know it; empty: all."""
-
-    @property
-    def built(self) -> bool:
-        return self.kind is not None
-
-    @property
-    def written(self) -> str:
-        """As it stands in a file."""
-        return "gpu0" if self.name == EACH_GPU else self.name
-
-    @property
-    def target(self) -> str:
-        return self.field or self.name
-
+__all__ = ["BUDGET", "BUILT_RUNTIMES", "DAEMON", "EACH_GPU", "MODEL", "REQUIRED", "TABLES", "Each", "Group", "Key"]
 
 BUILT_RUNTIMES = ("llama_cpp", "python")
 LATER_RUNTIMES = ("onnx", "torchscript", "paddle", "service")
@@ -84,6 +53,12 @@ DAEMON = (
         "Processes that have a model library imported already, kept so that loads start sooner.",
         kinds.Count(0, 64),
         default="4",
+    ),
+    Key(
+        "history",
+        "So many uses are kept, the latest, for lazyctl simulate. 0: none.",
+        kinds.Count(0, 10_000_000),
+        default="200000",
     ),
 )
 
@@ -147,7 +122,7 @@ MODEL = (
         "tier",
         "resident: loaded at start and always. on-demand: loaded at first use, freed when idle. "
         "transient: freed as soon as its last lease ends.",
-        kinds.OneOf(("resident", "on-demand", "transient")),
+        kinds.OneOf(tuple(Tier), made=Tier),
         default='"on-demand"',
     ),
     Key(
@@ -250,11 +225,31 @@ MODEL = (
         compounds.Strings(kinds.Path(), "list of paths"),
         example='["/opt/autoquant"]',
     ),
+    Key(
+        "ram_lock",
+        "warm --tier ram locks its files in memory, as far as LimitMEMLOCK lets it, and they are booked. "
+        "Without it they are not, and the kernel may drop them.",
+        kinds.Bool(),
+        default="false",
+    ),
+    Key(
+        "priority",
+        "Residents are loaded in this order, the highest first.",
+        kinds.Count(-1000, 1000),
+        default="0",
+    ),
+    Key(
+        "load_slow_above",
+        "A load that takes so many times the usual is slow. Until it has recovered, the model is ready only "
+        "after its load and its warm-up.",
+        kinds.Factor(),
+        default='"3x"',
+    ),
     Key("options", "Passed to the runtime, which knows their names.", compounds.Options(), example="{n_ctx = 4096}"),
+    Key("warmup", "Calls that are made before others may rely on it.", WARMUP),
+    Key("prewarm", "When to load it before it is asked for.", PREWARM),
+    Key("fallback", "What answers, marked as degraded, when it cannot be had in time.", FALLBACK),
     Key("uses", "Models that this one calls: admitted together or not at all.", default="[]"),
-    Key("warmup", "Calls that are made before it serves.", example='{mode = "sync", calls = 2}'),
-    Key("prewarm", "When to load it before it is asked for.", example='{when = "learned"}'),
-    Key("fallback", "What answers when it cannot be had in time.", example='{model = "ocr-small", after = "5s"}'),
     Key("command", "The program of a service.", example='["/opt/ComfyUI/run", "--port", "${port}"]'),
     Key("ready", "How a service shows that it is ready.", example='{http = "/system_stats"}'),
     Key("park", "How a service gives back its device memory.", example='{http = {method = "POST", path = "/free"}}'),

@@ -7,14 +7,25 @@ every fault of the value at once. `base` is the directory that relative paths st
 
 from __future__ import annotations
 
+import math
 import os
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from .given import described, short, string
 from .problems import Fault, Wrong, choose, quoted
-from .quantities import parse_duration, parse_fraction, parse_size, show_duration, show_fraction, show_size
+from .quantities import (
+    parse_duration,
+    parse_factor,
+    parse_fraction,
+    parse_size,
+    show_duration,
+    show_factor,
+    show_fraction,
+    show_size,
+)
 
 _ATTRIBUTE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://", re.ASCII)
@@ -42,6 +53,8 @@ class Plain:
 class Duration:
     never: bool = False
     """``"never"`` is accepted, and held as None."""
+    nothing: bool = True
+    """``"0s"`` makes sense."""
 
     @property
     def words(self) -> str:
@@ -50,7 +63,10 @@ class Duration:
     def read(self, value: object, _base: str) -> float | None:
         text = string(value, "a duration in quotes with its unit", '"10min"')
         if text != "never":
-            return parse_duration(text)
+            seconds = parse_duration(text)
+            if seconds or self.nothing:
+                return seconds
+            raise Wrong(Fault("no time at all", 'write a duration above "0s"'))
         if self.never:
             return None
         raise Wrong(Fault('"never" makes no sense here', 'write a duration, as "10min"'))
@@ -119,16 +135,65 @@ class Count(Plain):
 
     def read(self, value: object, _base: str) -> int:
         if not isinstance(value, int) or isinstance(value, bool):
-            raise Wrong(Fault(f"expected a whole number, not {described(value)}", f"write one, as {self.least or 4}"))
+            raise Wrong(
+                Fault(f"expected a whole number, not {described(value)}", f"write one, as {max(self.least, 0) or 4}")
+            )
         if not self.least <= value <= self.most:
             raise Wrong(Fault(f"{short(value)} is out of range", f"write {self.least} to {self.most}"))
         return value
 
 
 @dataclass(frozen=True)
+class Factor:
+    """How many times as much, above once: ``"3x"``."""
+
+    words: str = "factor, as 3x"
+
+    def read(self, value: object, _base: str) -> float:
+        return parse_factor(string(value, "a factor in quotes", '"3x"'))
+
+    def show(self, value: float) -> object:
+        return show_factor(value)
+
+
+@dataclass(frozen=True)
+class Part(Plain):
+    """A part of a whole. Without a unit too: it has none."""
+
+    words: str = "number from 0 to 1, or percentage"
+
+    def read(self, value: object, _base: str) -> float:
+        if isinstance(value, str):
+            return parse_fraction(value)
+        if not isinstance(value, int | float) or isinstance(value, bool):
+            raise Wrong(Fault(f"expected a number from 0 to 1, not {described(value)}", "write it as 0.2"))
+        if not 0 <= value <= 1:
+            what = short(value) if math.isfinite(value) else str(value)
+            raise Wrong(Fault(f"{what} is out of range", "write 0 to 1"))
+        return float(value)
+
+
+@dataclass(frozen=True)
+class Text(Plain):
+    """A string that is not empty."""
+
+    what: str = "a text"
+    example: str = '"word"'
+    words: str = "string"
+
+    def read(self, value: object, _base: str) -> str:
+        text = string(value, f"{self.what} in quotes", self.example)
+        if text.strip():
+            return text
+        raise Wrong(Fault(f"{quoted(text)} is not {self.what}", f"write it as {self.example}"))
+
+
+@dataclass(frozen=True)
 class OneOf(Plain):
     words_allowed: tuple[str, ...]
     later: tuple[str, ...] = ()
+    made: Callable[[str], str] = str
+    """An enum of these words."""
 
     @property
     def words(self) -> str:
@@ -140,7 +205,10 @@ class OneOf(Plain):
             raise Wrong(Fault(f"{quoted(text)} {NOT_YET}", f"built: {', '.join(self.words_allowed)}"))
         if text not in self.words_allowed:
             raise Wrong(Fault(f"{quoted(text)} is not known", choose(text, self.words_allowed + self.later)))
-        return text
+        return self.made(text)
+
+    def show(self, value: str) -> object:
+        return str(value)
 
 
 @dataclass(frozen=True)

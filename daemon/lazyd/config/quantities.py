@@ -1,4 +1,4 @@
-"""Durations, sizes and fractions as people write them: ``"10min"``, ``"700MiB"``, ``"80%"``.
+"""Durations, sizes, fractions and factors as people write them: ``"10min"``, ``"700MiB"``, ``"80%"``, ``"3x"``.
 
 A quantity without a unit is refused: a bare 10 has been read as seconds, minutes and
 milliseconds by different programs.
@@ -25,6 +25,7 @@ SIZE_UNITS = {
 }
 MAX_DURATION_S = 3650 * 86400.0
 MAX_SIZE = 2**50
+MAX_FACTOR = 1000.0
 
 _PART = re.compile(r"\s*(\d{1,18}(?:\.\d{1,9})?)\s*([A-Za-zµ%]*)", re.ASCII)
 
@@ -67,6 +68,20 @@ def parse_fraction(text: str) -> float:
     return fraction
 
 
+def parse_factor(text: str) -> float:
+    """3.0 of ``"3x"``; more than 1. Raises `Wrong`."""
+    parts = _parts(text, "a factor", "3x")
+    number, unit = parts[0]
+    if len(parts) > 1 or unit not in ("", "x"):
+        raise Wrong(Fault(f"{quoted(text)} is not a factor", 'write it as "3x"'))
+    if not unit:
+        raise Wrong(Fault(f"{quoted(text)} has no x", f'write how many times, as "{number}x"'))
+    factor = float(number)
+    if not 1 < factor <= MAX_FACTOR:
+        raise Wrong(Fault(f"{quoted(text)} is out of range", f'write more than "1x" and at most "{MAX_FACTOR:.0f}x"'))
+    return factor
+
+
 def show_duration(seconds: float) -> str:
     """The shortest way to write it exactly: ``"10min"``."""
     for unit in ("d", "h", "min", "s", "ms"):
@@ -87,6 +102,11 @@ def show_size(size: int) -> str:
 def show_fraction(fraction: float) -> str:
     """As a percentage: ``"80%"``."""
     return f"{fraction * 100:.9f}".rstrip("0").rstrip(".") + "%"
+
+
+def show_factor(factor: float) -> str:
+    """How many times: ``"3x"``."""
+    return f"{factor:.9f}".rstrip("0").rstrip(".") + "x"
 
 
 def _parts(text: str, kind: str, example: str) -> list[tuple[str, str]]:

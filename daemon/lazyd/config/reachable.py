@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
-from ..core.spec import Config, ModelSpec
+from ..core.spec import Config, ModelSpec, Warmup
 from .problems import KeyPath, nearest, quoted
+from .recipes import find
 
 _HINTS = 20
 """Beyond so many missing files a nearest name is not searched: a file system that is not
@@ -20,26 +21,28 @@ def check(config: Config, tell: Tell) -> None:
     """Call ``tell(key, what, remedy)`` for each path that the user of this process cannot use."""
     look = _Look()
     for spec in config.models.values():
-        for name, path, problem in look.at(spec):
-            tell(("models", spec.key, name), f"{quoted(path, 200)} {problem}", look.remedy(path))
+        for below, path, problem in look.at(spec):
+            tell(("models", spec.key, *below), f"{quoted(path, 200)} {problem}", look.remedy(path))
 
 
 class _Look:
     def __init__(self) -> None:
         self._hints = _HINTS
 
-    def at(self, spec: ModelSpec) -> list[tuple[str, str, str]]:
+    def at(self, spec: ModelSpec) -> list[tuple[KeyPath, str, str]]:
         """Key, path and what is wrong with it."""
-        looked: list[tuple[str, str, str | None]] = []
+        looked: list[tuple[KeyPath, str, str | None]] = []
         if spec.path:
             # A directory can be a model, though not one of llama_cpp.
-            looked.append(("path", spec.path, _file(spec.path, directory=spec.runtime != "llama_cpp")))
+            looked.append((("path",), spec.path, _file(spec.path, directory=spec.runtime != "llama_cpp")))
         if spec.env_file:
-            looked.append(("env_file", spec.env_file, _file(spec.env_file)))
+            looked.append((("env_file",), spec.env_file, _file(spec.env_file)))
         if spec.python:
-            looked.append(("python", spec.python, _program(spec.python)))
-        looked += [("python_path", path, _file(path, directory=True)) for path in spec.python_path]
-        return [(name, path, problem) for name, path, problem in looked if problem]
+            looked.append((("python",), spec.python, _program(spec.python)))
+        looked += [(("python_path",), path, _file(path, directory=True)) for path in spec.python_path]
+        if spec.warmup:
+            looked += [(below, path, _file(path)) for below, path in _recipes(spec.warmup)]
+        return [(below, path, problem) for below, path, problem in looked if problem]
 
     def remedy(self, path: str) -> str:
         try:
@@ -58,6 +61,14 @@ class _Look:
             if near:
                 return f"did you mean {near}?"
         return "put it there, or correct the path"
+
+
+def _recipes(warmup: Warmup) -> Iterator[tuple[KeyPath, str]]:
+    """The files that a warm-up's arguments are read from."""
+    for name, value in (("args", warmup.args), ("kwargs", warmup.kwargs)):
+        for found in find(value, ("warmup", name)):
+            if "file" in found.recipe:
+                yield (*found.below, "file"), found.recipe["file"]
 
 
 def _file(path: str, *, directory: bool = False) -> str | None:

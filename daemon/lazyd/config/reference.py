@@ -14,7 +14,7 @@ import textwrap
 from collections.abc import Iterable
 
 from . import keys
-from .keys import Key
+from .keys import Group, Key
 
 _WIDTH = 96
 
@@ -37,6 +37,12 @@ def toml() -> str:
         '# One table a model, [models.NAME] or [models."NAME:VERSION"]; names with . / : * are quoted.',
         "#[models.gemma]",
         *_keys(_usable(("llama_cpp",))),
+        *_groups(("models", "gemma"), keys.MODEL),
+        "# Answers for gemma, see its fallback.",
+        "#[models.gemma-small]",
+        '#runtime = "llama_cpp"',
+        '#path = "/var/lib/lazyd/models/smollm2-135m-q4_1.gguf"',
+        "",
         "# A family: strategy/alpha, strategy/beta, … share one process.",
         '#[models."strategy/*"]',
         '#runtime = "python"',
@@ -52,12 +58,17 @@ def toml() -> str:
 
 def markdown() -> str:
     """One table of keys per table of the configuration."""
-    parts = []
-    for title, table in (("[daemon]", keys.DAEMON), ("[budget]", keys.BUDGET), ("[models.NAME]", keys.MODEL)):
-        parts += [f"### `{title}`", "", "| key | value | default | |", "|---|---|---|---|"]
-        parts += [_row(key) for key in table]
-        parts.append("")
-    return "\n".join(parts)
+    tables = ((("daemon",), keys.DAEMON), (("budget",), keys.BUDGET), (("models", "NAME"), keys.MODEL))
+    return "\n".join(line for path, table in tables for line in _table(path, table))
+
+
+def _table(path: tuple[str, ...], table: tuple[Key, ...]) -> Iterable[str]:
+    yield from (f"### `[{'.'.join(path)}]`", "", "| key | value | default | |", "|---|---|---|---|")
+    yield from (_row(key) for key in table)
+    yield ""
+    for key in table:
+        if isinstance(key.kind, Group):
+            yield from _table((*path, key.name), key.kind.keys)
 
 
 def _usable(runtimes: tuple[str, ...]) -> Iterable[Key]:
@@ -67,12 +78,27 @@ def _usable(runtimes: tuple[str, ...]) -> Iterable[Key]:
 def _keys(table: Iterable[Key]) -> Iterable[str]:
     for key in table:
         value = key.default or key.example
-        if key.kind is None:
+        if isinstance(key.kind, Group):
+            continue  # its table comes after all keys
+        if key.apart:
+            yield from _words(f"Or: {key.name} = {value}. {key.meaning}")
+        elif key.kind is None:
             yield from _words(f"Not built yet: {key.name} = {value}. {key.meaning}")
         else:
             yield from _words(key.meaning)
             yield f"#{key.written} = {value}"
         yield ""
+
+
+def _groups(path: tuple[str, ...], table: Iterable[Key]) -> Iterable[str]:
+    """The tables inside a table."""
+    for key in table:
+        if isinstance(key.kind, Group):
+            here = (*path, key.name)
+            yield from _words(key.meaning)
+            yield f"#[{'.'.join(here)}]"
+            yield from _keys(key.kind.keys)
+            yield from _groups(here, key.kind.keys)
 
 
 def _words(text: str) -> Iterable[str]:

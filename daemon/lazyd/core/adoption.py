@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import agreement, cost, deaths, growth, leases, lives, reservations, strangers
+from . import agreement, cost, deaths, growth, leases, lives, reservations, strangers, warming
 from .effects import Resume
 from .events import HostFound, LeaseReport, ObjectReport, WorkerReport
 from .ledger import RAM, slots_of
-from .lifecycle import SERVES, State
+from .lifecycle import LOADS, SERVES, State
 from .records import UNPRESENTED_LEASE_S, Instance, Lease, LeaseStage, Model, Worker
 from .spec import ModelSpec
 from .world import World
@@ -75,7 +75,7 @@ def booked(report: WorkerReport) -> dict[str, int]:
     """What the ledger held for it, or what it has grown to. One that parks has RAM for what it moves. What a
     parked one had of its GPUs was given back, and others may have it by now: what is left there, samples show."""
     states = {told.state for told in report.objects}
-    memo = (states - {State.LOADING} and report.memo.get("service")) or report.memo.get("booking") or {}
+    memo = (states - LOADS and report.memo.get("service")) or report.memo.get("booking") or {}
     kept = {name: int(n) for name, n in memo.items()}
     gpus = report.memo.get("gpus") or ()
     if State.PARKING in states:
@@ -90,21 +90,22 @@ def booked(report: WorkerReport) -> dict[str, int]:
 def adopt_object(
     world: World, worker: Worker, told: ObjectReport, spec: ModelSpec | None, memo: dict[str, Any]
 ) -> None:
-    """An object goes on where it is: loading, ready, parking or parked. A drain of the last manager is undone."""
+    """An object goes on in the state in which it is found. A drain of the last manager is undone."""
     model = world.find(told.model) if spec is not None else None
     if model is None or model.key != told.model:
         model = leftover(told.model, worker)
-    loads = told.state == State.LOADING
+    loads = told.state in LOADS
     instance = Instance(
         model=model,
         worker=worker,
         state=State(told.state) if told.state in AS_TOLD else State.READY,
         parked_at=told.since if told.state == State.PARKED else None,
         since=told.since,
-        load_started=told.since if loads else told.since - (told.load_s or 0.0),
+        load_started=told.since if told.state == State.LOADING else told.since - (told.load_s or 0.0),
         progressed=world.now,
         ready_since=0.0 if loads else told.since,
-        load_s=told.load_s or 0.0,
+        load_s=(not loads and told.load_s) or 0.0,
+        loaded_s=told.load_s if told.state == State.WARMING else None,
         parks=told.parks,
         served=told.last_used is not None,
         last_used=told.last_used if told.last_used is not None else told.since,
@@ -113,20 +114,23 @@ def adopt_object(
     if model.spec.is_family and model.spec.max_loaded:
         world.ledger.book(instance.holder, {slots_of(model.spec.key): 1})
     keep_the_better(world, model, instance)
-    model.last_load_s = told.load_s or model.last_load_s
     if not loads:
+        model.last_load_s = told.load_s or model.last_load_s
         cost.adopt(instance)
     # What the model had been loaded before this worker, and once more if it is.
     loads_before = int(memo.get("loads", {}).get(model.key, 0))
     model.loads = max(model.loads, loads_before + (0 if loads else 1))
-    if loads:
+    if told.state == State.LOADING:
         lives.watch_load(world, instance)
+    elif told.state == State.WARMING:
+        warming.found(world, instance)
     elif told.state == State.DRAINING:
         world.emit(Resume(worker=worker.id, model=model.key))
+    warming.adopt(world, instance, told)
     world.touch(model)
 
 
-AS_TOLD = frozenset({State.LOADING, State.PARKING, State.PARKED})
+AS_TOLD = frozenset({State.LOADING, State.WARMING, State.PARKING, State.PARKED})
 
 
 def leftover(key: str, worker: Worker) -> Model:

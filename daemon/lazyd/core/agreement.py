@@ -7,9 +7,9 @@ decision that the report does not show is ordered again. All orders may be repea
 
 from __future__ import annotations
 
-from . import leases, lives, parking
-from .effects import LoadObject, ParkObject, Resume, UnloadObject, UnparkObject, Withdraw
-from .events import LeaseReport, ObjectParked, WorkerReport
+from . import leases, lives, parking, warming, warmups
+from .effects import ParkObject, Resume, UnloadObject, UnparkObject, Withdraw
+from .events import LeaseReport, ObjectParked, ObjectReport, WorkerReport
 from .lifecycle import LOADS, SERVES, State
 from .records import Instance, Lease, LeaseStage, Worker
 from .world import World
@@ -21,7 +21,7 @@ def agree(world: World, worker: Worker, report: WorkerReport) -> None:
     if worker.stopping:
         lives.stop_worker(world, worker, lives.ABORT_GRACE_S)
         return
-    told = {found.model: found.state for found in report.objects}
+    told = {found.model: found for found in report.objects}
     for instance in list(worker.instances.values()):
         agree_on_object(world, instance, told.pop(instance.model.key, None))
     for key in told:
@@ -31,19 +31,26 @@ def agree(world: World, worker: Worker, report: WorkerReport) -> None:
         lives.stop_worker(world, worker, lives.ABORT_GRACE_S)
 
 
-def agree_on_object(world: World, instance: Instance, told: str | None) -> None:
-    """`told` is the object's state as the worker reports it; None: there is no such object."""
+def agree_on_object(world: World, instance: Instance, report: ObjectReport | None) -> None:
+    """`report` is what the worker says of the object; None: there is no such object."""
     worker, key = instance.worker.id, instance.model.key
+    told = report.state if report is not None else None
     if instance.state in lives.ENDING:
         world.emit(UnloadObject(worker=worker, model=key))  # a report does not show what is unloading
     elif instance.state in LOADS:
-        if told is None:
-            world.emit(LoadObject(worker=worker, model=key))
+        if report is None:
+            lives.end_watch(world, instance)
+            instance.progressed = world.now
+            lives.watch_load(world, instance)
+            world.emit(warmups.order(world, instance))
         elif told in (State.PARKING, State.PARKED):
             world.emit(UnparkObject(worker=worker, model=key))
+        elif told == State.WARMING:
+            warming.found(world, instance)
         elif told != State.LOADING:
-            lives.ready(world, instance)
-    elif told is None:
+            warming.ready(world, instance, report)
+            warming.agree(world, instance, report)
+    elif report is None:
         lives.gone(world, instance, State.COLD, "its worker does not have it any more")
     elif instance.state is State.PARKING:
         if told == State.PARKED:
@@ -54,6 +61,7 @@ def agree_on_object(world: World, instance: Instance, told: str | None) -> None:
         world.emit(Resume(worker=worker, model=key))
         if instance.state is State.DRAINING:
             lives.serve_on(world, instance, "the host was found again")
+        warming.agree(world, instance, report)
 
 
 def agree_on_leases(world: World, worker: Worker, told: dict[str, LeaseReport]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 
@@ -22,6 +24,19 @@ class Granted(Outcome, frozen=True):
     """The path of the worker's data socket, where an earlier manager had told it."""
     cold_start: bool
     waited_s: float
+    degraded: str | None = None
+    """Why it is not the model that was asked for."""
+
+
+class Substituted(Outcome, frozen=True):
+    """The fallback value of a model that cannot be had in time. There is no lease."""
+
+    model: str
+    """The name without the version."""
+    version: str
+    degraded: str
+    waited_s: float
+    value: Any = None
 
 
 class Loaded(Outcome, frozen=True):
@@ -80,6 +95,8 @@ class Timeout(Refusal, frozen=True):
     timeout_sec: float
     reason: str | None = None
     """What it waited for."""
+    expected_sec: float | None = None
+    """How long the load will take still, or take once there is room: as measured, or by its progress."""
 
 
 class Busy(Refusal, frozen=True):

@@ -10,6 +10,7 @@ from __future__ import annotations
 from . import names
 from .events import Configure
 from .ledger import CUDA, SLOTS, Device, slots_of
+from .monitoring import NOTHING
 from .records import Model
 from .spec import ModelSpec, Tier
 from .world import World
@@ -46,6 +47,7 @@ def follow(world: World, model: Model | None, pins: frozenset[str]) -> None:
             model.identity = spec.identity
             model.prediction = None
             model.failures, model.ran_out, model.retry_at = 0, 0, 0.0
+            model.past = NOTHING
         model.spec = spec
         model.retired = False
         model.pinned = spec.pin or model.key in pins

@@ -21,16 +21,21 @@ from . import (
     deaths,
     events,
     eviction,
+    expecting,
     leases,
     lives,
     parking,
     pins,
+    prewarming,
     release,
+    remembering,
     reports,
     requests,
     reservations,
     shortage,
     unloads,
+    waiting,
+    warming,
 )
 from .effects import Effect
 from .room import make_room
@@ -68,6 +73,12 @@ def touch(world: World, *key: str) -> None:
         world.touch(model)
 
 
+def touch_waited_for(world: World, _: int, key: str) -> None:
+    """Somebody has waited for a model long enough to take its fallback (an alarm)."""
+    if (model := world.models.get(key)) is not None:
+        world.touch(model)
+
+
 def nothing(world: World, *_: object) -> None:
     """The rules run after every event anyway."""
 
@@ -81,6 +92,8 @@ EVENTS: dict[type[events.Event], Callable[[World, Any], None]] = {
     events.Pin: pins.pin,
     events.Configure: configuring.configure,
     events.Stop: stop,
+    events.Scheduled: expecting.scheduled,
+    events.Remembered: remembering.remembered,
     events.Tick: nothing,
     events.Reserve: reservations.reserve,
     events.Unreserve: reservations.unreserve,
@@ -97,7 +110,9 @@ EVENTS: dict[type[events.Event], Callable[[World, Any], None]] = {
     events.WorkerExited: deaths.worker_exited,
     events.WorkerMeasured: reports.worker_measured,
     events.LoadProgress: reports.load_progress,
+    events.ObjectWarming: warming.warming,
     events.ObjectReady: reports.object_ready,
+    events.WarmupEnded: warming.ended,
     events.ObjectFailed: reports.object_failed,
     events.ObjectUnloaded: reports.object_unloaded,
     events.ObjectParked: parking.parked,
@@ -116,12 +131,16 @@ OVERTURNS = (events.Configure, events.HostFound, events.HostAway, events.HostLos
 
 ALARMS: dict[str, Callable[..., None]] = {
     "deadline": requests.deadline_passed,
+    "fallback": touch_waited_for,
+    "wish": waiting.wish_is_old,
     "unload": unloads.deadline_passed,
     "lease": leases.unpresented,
     "obituary": leases.forget_obituary,
     "load": lives.no_progress,
+    "warm": warming.took_too_long,
     "drain": lives.unanswered,
     "idle": touch,
+    "prewarm": touch,
     "retry": touch,
     "release": release.overdue,
     "park": touch,
@@ -172,6 +191,8 @@ def settle(world: World) -> None:
             unloads.freed(world)
         if world.wanting or world.plans:
             make_room(world)
+        if world.guesses:
+            prewarming.make_room(world)
         crowding.relieve(world)
         if not world.touched:
             return

@@ -24,6 +24,8 @@ RECENT = 5
 
 DISK_BYTES_PER_S = 500e6
 """How fast a load is before any was measured: a SATA disk, or reading weights from faster ones and preparing them."""
+TELLING = 0.1
+"""From this part of a load on it tells how long the rest takes."""
 START_S = 0.5
 """A process and its library."""
 
@@ -57,6 +59,25 @@ def expected_load_s(world: World, instance: Instance) -> float:
     if known_s is not None:
         return known_s
     return START_S + sum(world.ledger.held(instance.worker.id).values()) / DISK_BYTES_PER_S
+
+
+def left_s(model: Model, now: float) -> float | None:
+    """How long it takes until a model is ready, or from its admission on if it waits for that; None: not known.
+
+    The median of its last loads, less what has passed; where that has been exceeded, by how far it has come.
+    """
+    instance = model.instance
+    if instance is None:
+        return model.expected_load_s
+    was_ready = instance.ready_since > 0.0
+    known_s = model.unpark_s if was_ready else model.expected_load_s
+    if instance.state not in LOADS:
+        return known_s
+    spent_s = now - instance.load_started
+    if known_s is not None and known_s > spent_s:
+        return known_s - spent_s
+    done = instance.fraction if instance.state is State.LOADING else None
+    return spent_s * (1.0 - done) / done if done is not None and done >= TELLING else None
 
 
 def note_load(instance: Instance) -> None:

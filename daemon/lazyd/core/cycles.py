@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
-from . import requests
+from . import fallbacks
 from .answers import NoRoom
 from .ledger import RAM
 from .lifecycle import LOADS, SERVES, State
@@ -64,7 +64,6 @@ def refuse_turn(world: World, instance: Instance, waiter: Waiter) -> None:
 
 
 def refuse(world: World, waiter: Waiter, device: str, needed: int, held: str) -> None:
-    requests.leave_line(world, waiter)
     known = world.ledger.devices.get(device)
     refusal = NoRoom(
         model=waiter.model.key,
@@ -73,7 +72,7 @@ def refuse(world: World, waiter: Waiter, device: str, needed: int, held: str) ->
         free_bytes=max(0, known.free_bytes) if known is not None else 0,
         reason=f"its caller, and others that wait like it, hold {held} (a cycle of waiting)",
     )
-    world.answer(waiter.request, refusal)
+    fallbacks.refuse(world, waiter, refusal)
 
 
 def waits(world: World) -> dict[Instance, Waits]:

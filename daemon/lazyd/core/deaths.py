@@ -6,10 +6,10 @@ is no fault of its models. What it held is free as soon as that is seen (`releas
 
 from __future__ import annotations
 
-from . import growth, leases, lives, release, shortage
+from . import growth, leases, lives, release, shortage, warmups
 from .events import HostAway, HostLost, WorkerExited
 from .lifecycle import LOADS, SERVES, State
-from .records import Instance, Worker
+from .records import Instance, Warmth, Worker
 from .world import World
 
 FAULT = "Fatal Python error: "
@@ -37,9 +37,12 @@ def instance_died(world: World, instance: Instance, event: WorkerExited) -> None
     if instance.state in LOADS and event.out_of_memory:
         shortage.load_ran_out(world, instance, cause)
     elif instance.state in LOADS:
+        warmups.note_failure(world, instance)
         lives.pause(world, model, cause, failures=model.failures + 1)
         lives.gone(world, instance, State.FAILED, cause)
     elif instance.state not in lives.ENDING:
+        if instance.warmup is Warmth.RUNNING:
+            warmups.note_failure(world, instance)
         leases.bury(world, instance, event.status, event.signal, event.log)
         lives.pause(world, model, cause, failures=model.failures + 1, forgiven=FORGIVEN_DEATHS)
         fails = model.retry_at and instance.state is not State.PARKING

@@ -12,7 +12,9 @@ import msgspec
 
 from .answers import Outcome
 from .events import ReservationReport
+from .monitoring import Past
 from .needs import Need
+from .spec import Warmup
 
 
 class Effect(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,10 +78,18 @@ class StopWorker(Effect, frozen=True):
 
 
 class LoadObject(Effect, frozen=True):
-    """Load a model inside a worker. Answered by `ObjectReady`, `ObjectFailed` or the exit."""
+    """Load a model inside a worker. Answered by `ObjectReady`, `ObjectFailed` or the exit.
+
+    `warmup` is a `WarmupMode`, or empty: none. With ``on-demand`` the worker makes none if its runtime is
+    one of those in `warmed_by`.
+    """
 
     worker: str
     model: str
+    warmup: str = ""
+    table: Warmup | None = None
+    """Its calls, as they are configured now."""
+    warmed_by: tuple[str, ...] = ()
 
 
 class UnloadObject(Effect, frozen=True):
@@ -116,10 +126,45 @@ class Learn(Effect, frozen=True):
     service: Need | None = None
 
 
+class WarmedUp(Effect, frozen=True):
+    """A warm-up has succeeded: to be kept until the machine is started anew, see `World.warmed`."""
+
+    model: str
+    subject: str
+    """What was warmed up, see `warmups.subject`."""
+    runtime: str
+
+
+class KeepPast(Effect, frozen=True):
+    """How the recent loads of a model went, to be kept for the next manager. It replaces what was kept of it."""
+
+    model: str
+    identity: str
+    past: Past
+
+
+class Memorable(Effect, frozen=True):
+    """There is something new to be kept for the next manager, see `remembering.take`."""
+
+
+class Used(Effect, frozen=True):
+    """A model was used: asked for at `began` (the core's seconds), and busy for `busy_s` once it was there."""
+
+    model: str
+    began: float
+    busy_s: float
+
+
 class KeepReservations(Effect, frozen=True):
     """The reservations that there are now: the host keeps them for the next manager."""
 
     reservations: tuple[ReservationReport, ...]
+
+
+class UnlockFiles(Effect, frozen=True):
+    """Let go of the files of a model, locked or to be locked. Answered by `FilesUnlocked`."""
+
+    model: str
 
 
 class Grant(Effect, frozen=True):

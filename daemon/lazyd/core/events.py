@@ -12,6 +12,8 @@ from typing import Any
 
 import msgspec
 
+from .habits import Habit
+from .monitoring import Past
 from .needs import Forecast, Layers
 from .spec import Config
 
@@ -164,6 +166,34 @@ class Stop(Event, frozen=True):
     deadline: float
 
 
+class Memory(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What is remembered of when a model is asked for."""
+
+    habit: Habit | None = None
+    waste_s: float = 0.0
+    """What was left of its budget for wrong guesses at `waste_at`, see `guesses`."""
+    waste_at: float = 0.0
+    guesses: int = 0
+    wrong: int = 0
+
+
+class Remembered(Event, frozen=True):
+    """What an earlier manager has kept, by the keys of models."""
+
+    memories: dict[str, Memory] = {}
+    pasts: dict[str, tuple[str, Past]] = {}
+    """With the identity of the spec for which it holds."""
+    warmed: dict[str, tuple[str, ...]] = {}
+    """See `World.warmed`."""
+
+
+class Scheduled(Event, frozen=True):
+    """By its schedule a model will be needed `at` this time (the core's seconds); None: at no time."""
+
+    model: str
+    at: float | None
+
+
 class Tick(Event, frozen=True):
     """Time has passed: something that `Core.next_deadline` announced is due."""
 
@@ -203,13 +233,21 @@ class ObjectReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     model: str
     state: str
-    """``loading``, ``ready``, ``draining``, ``parking`` or ``parked``."""
+    """``loading``, ``warming``, ``ready``, ``draining``, ``parking`` or ``parked``."""
     since: float
     """When it entered that state."""
     load_s: float | None = None
+    """How long it took to become ready; while it is warming, how long the load took."""
     last_used: float | None = None
     parks: bool = False
     """See `ObjectReady`."""
+    warmup: str = ""
+    """As in `ObjectReady`. Of one beside the calls of others also ``running``, where one of its calls is in
+    flight, and in the end ``done`` or ``failed``."""
+    warmup_s: float = 0.0
+    runtime: str = ""
+    problem: str = ""
+    """Why its warm-up has failed."""
 
 
 class LeaseReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -305,13 +343,45 @@ class LoadProgress(Event, frozen=True):
     fraction: float | None = None
 
 
+class ObjectWarming(Event, frozen=True):
+    """A call of a warm-up begins, or, where `runs` is false, has ended with more of them to come. The first
+    one of a synchronous warm-up comes before `ObjectReady`: the load is done."""
+
+    worker: str
+    model: str
+    call: int
+    """From 1 to `calls`."""
+    calls: int
+    spent_s: float = 0.0
+    """In the calls before it."""
+    runs: bool = True
+
+
 class ObjectReady(Event, frozen=True):
-    """A load, or the way back from being parked, is done."""
+    """A load, with its synchronous warm-up, or the way back from being parked, is done."""
 
     worker: str
     model: str
     parks: bool = False
     """It can give back its device memory and stay."""
+    warmup: str = ""
+    """``done``, ``waiting`` (it will be made beside the calls of others), ``known`` (none was made, as there is
+    a record of one); empty: it has none."""
+    warmup_s: float = 0.0
+    """In the calls of its warm-up."""
+    runtime: str = ""
+    """The version of its runtime."""
+
+
+class WarmupEnded(Event, frozen=True):
+    """A warm-up beside the calls of others has ended, well if there is no `problem`."""
+
+    worker: str
+    model: str
+    warmup_s: float = 0.0
+    runtime: str = ""
+    problem: str | None = None
+    out_of_memory: bool = False
 
 
 class ObjectFailed(Event, frozen=True):

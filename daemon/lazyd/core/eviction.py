@@ -16,9 +16,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
+from . import guesses
 from .cost import QUANTUM_LOADS, cost_of
 from .ledger import RAM, Booking
-from .lifecycle import State
+from .lifecycle import LOADS, State
 from .lives import ENDING
 from .records import Instance, Worker
 from .victims import Unit
@@ -197,7 +198,7 @@ def may_leave(world: World, instance: Instance, *, finish: bool) -> bool:
     """Whether it may be made to leave for another: not kept, not used, its quantum served."""
     if instance.model.kept or instance.leaving is not None:
         return False
-    if instance.state in (State.LOADING, State.PARKED):
+    if instance.state in LOADS or instance.state is State.PARKED:
         return not instance.model.waiters  # Nobody waits for this load any more.
     if instance.state is not State.READY or instance.model.waiters or quantum_until(instance) > world.now:
         return False
@@ -228,7 +229,9 @@ def moment(world: World, instance: Instance) -> float:
 
 
 def quantum_until(instance: Instance) -> float:
-    """Until when a model that became ready serves before it may be evicted for a rival."""
+    """Until when a model that became ready serves before it may be evicted for a rival. A guess yields at once."""
+    if guesses.is_unproven(instance):
+        return instance.ready_since
     return instance.ready_since + max(instance.model.spec.min_residency_s, QUANTUM_LOADS * instance.load_s)
 
 

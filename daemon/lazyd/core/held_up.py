@@ -7,6 +7,7 @@ import itertools
 from . import crowding, parking, shares
 from .eviction import leaving_bytes
 from .holders import amount, holders, keeps, part_of, unseen
+from .line import rank
 from .placement import Placement, shapes
 from .records import Instance, Model, Prediction, Reservation, Seeker
 from .wording import duration, listed
@@ -104,8 +105,3 @@ def before(world: World, seeker: Seeker) -> list[str]:
     named = [other.named for other in ahead[:AHEAD]]
     named += [f"{len(ahead) - AHEAD} more"] if len(ahead) > AHEAD else []
     return [f"before it in the line: {listed(named)}"]
-
-
-def rank(seeker: Seeker) -> tuple[bool, float]:
-    """The order of the line (`room.py`)."""
-    return (not seeker.nested, seeker.wanted_since or 0.0)

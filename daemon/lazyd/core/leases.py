@@ -7,15 +7,19 @@ an open but idle connection does not. A lease that nobody presents ends after 30
 
 from __future__ import annotations
 
+from . import expecting, guesses
 from .answers import Done, Granted, NoSuchLease, PermissionDenied, WorkerDied
-from .effects import Grant, Withdraw
+from .effects import Grant, Used, Withdraw
 from .events import LeaseBusy, LeaseClosed, LeaseIdle, LeasePresented, LeaseReport, Release
 from .names import split
-from .records import UNPRESENTED_LEASE_S, Instance, Lease, LeaseStage, Waiter
+from .records import UNPRESENTED_LEASE_S, Instance, Lease, LeaseStage, Waiter, Warmth
 from .world import World
 
 OBITUARY_S = 60.0
 """For so long a lease's death can be asked for."""
+
+SAME_USE_S = 1.0
+"""What begins sooner after the last use than this is the same use, as the history has it."""
 
 
 def grant(world: World, instance: Instance, waiter: Waiter, *, cold_start: bool) -> None:
@@ -29,12 +33,14 @@ def grant(world: World, instance: Instance, waiter: Waiter, *, cold_start: bool)
         granted=now,
         hold_until=now + min(waiter.hold_s, world.settings.max_hold_s) if waiter.hold_s else 0.0,
         parent=waiter.parent,
+        asked=waiter.arrived,
     )
     world.leases[lease.id] = lease
     instance.leases[lease.id] = lease
     instance.last_used = now
     instance.model.heat.used(now)
     instance.served = True
+    guesses.came_true(instance, now)
     world.alarms.set(("lease", lease.id), max(lease.hold_until, now + UNPRESENTED_LEASE_S))
     world.emit(
         Grant(
@@ -47,10 +53,12 @@ def grant(world: World, instance: Instance, waiter: Waiter, *, cold_start: bool)
             parent=lease.parent,
         )
     )
-    world.answer(waiter.request, granted(lease, cold_start=cold_start, waited_s=now - waiter.arrived))
+    detour = waiter.detour
+    asked, degraded = (waiter.arrived, None) if detour is None else (detour.asked, detour.why)
+    world.answer(waiter.request, granted(lease, cold_start=cold_start, waited_s=now - asked, degraded=degraded))
 
 
-def granted(lease: Lease, *, cold_start: bool, waited_s: float) -> Granted:
+def granted(lease: Lease, *, cold_start: bool, waited_s: float, degraded: str | None = None) -> Granted:
     """What the holder of a lease is told."""
     worker = lease.instance.worker
     name, version = split(lease.instance.model.key)
@@ -63,6 +71,7 @@ def granted(lease: Lease, *, cold_start: bool, waited_s: float) -> Granted:
         endpoint=worker.endpoint,
         cold_start=cold_start,
         waited_s=waited_s,
+        degraded=degraded,
     )
 
 
@@ -93,7 +102,9 @@ def busy(world: World, event: LeaseBusy) -> None:
         world.alarms.clear(("lease", lease.id))
         if lease.stage is LeaseStage.IDLE:  # the first call was counted when the lease was granted
             lease.instance.model.heat.used(world.now)
-        lease.stage = LeaseStage.BUSY
+            expecting.arrived(world, lease.instance.model)
+            lease.asked = world.now
+        lease.stage, lease.busy_since = LeaseStage.BUSY, world.now
         world.stirred.add(lease.instance.worker.id)
         lease.instance.last_used = world.now
 
@@ -102,14 +113,24 @@ def idle(world: World, event: LeaseIdle) -> None:
     """The last call under it has ended: the model works, whatever went wrong before."""
     lease = world.leases.get(event.lease)
     if lease is not None:
+        tell_use(world, lease)
         is_over = lease.stage is LeaseStage.ENDING
         lease.stage = LeaseStage.IDLE
         lease.instance.last_used = world.now
-        lease.instance.model.failures = 0
+        if lease.instance.warmup not in (Warmth.RUNNING, Warmth.FAILED):
+            lease.instance.model.failures = 0
         lease.instance.worker.called = True
         world.touch(lease.instance.model)
         if is_over:
             forget(world, lease)
+
+
+def tell_use(world: World, lease: Lease) -> None:
+    """For the history: a model was used. Calls that follow each other closely are one use."""
+    model = lease.instance.model
+    if lease.is_busy and world.settings.history and lease.asked >= model.use_told + SAME_USE_S:
+        model.use_told = lease.asked
+        world.emit(Used(model=model.key, began=lease.asked, busy_s=world.now - lease.busy_since))
 
 
 def closed(world: World, event: LeaseClosed) -> None:

@@ -46,6 +46,8 @@ class Line:
         self.blocked: list[Seeker] = []
         self.first_come: set[str] = set()
         """Devices on which a nested request is blocked: nobody else plans there before it is served."""
+        self.spared: dict[str, int] = {}
+        """What the one at hand leaves to the model in whose place it would answer."""
         self._outlook: Outlook | None = None
         self._allowed: dict[tuple[str, ...], tuple[list[str], bool]] = {}
 
@@ -59,6 +61,7 @@ class Line:
         """What is free of a device or will be, less what is meant for others. A nested request
         yields only to other nested ones."""
         left = self.world.ledger.devices[name].free_bytes + leaving_bytes(self.world, name) - self.ahead.get(name, 0)
+        left -= self.spared.get(name, 0)
         for plan in self.world.plans.values():
             n = plan.booking.get(name, 0)
             if n and plan.seeker is not seeker and (plan.seeker.nested or not seeker.nested):
@@ -141,9 +144,18 @@ class Line:
         return self._outlook
 
 
+def rank(seeker: Seeker) -> tuple[bool, float, int]:
+    """Its place in the line: nested requests first, then the longest waiting; of residents that have been missing
+    for as long, as at the start, those of higher priority."""
+    priority = seeker.spec.priority if isinstance(seeker, Model) else 0
+    return (not seeker.nested, seeker.wanted_since or 0.0, -priority)
+
+
 def is_simple(model: Model) -> bool:
     """It goes whole to whichever device has room, and nothing else has to be thought of."""
     spec = model.spec
+    if model.waiters and model.waiters[0].detour is not None:  # it may be a fallback
+        return False
     return not (spec.is_family or spec.beside or model.kept or model.nested or is_parked(model))
 
 

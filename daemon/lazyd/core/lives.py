@@ -13,13 +13,13 @@ an object of a family leaves without its worker, while others stay.
 
 from __future__ import annotations
 
-from . import cost, leases, samples
-from .effects import Drain, LoadObject, Resume, StartWorker, StopWorker, UnloadObject
+from . import cost, leases, samples, warmups
+from .effects import Drain, Resume, StartWorker, StopWorker, UnloadObject
 from .failure import pause_s
 from .ledger import RAM, Booking
-from .lifecycle import State
+from .lifecycle import LOADS, State
 from .placement import Placement, prediction_of
-from .records import Instance, Leaving, Left, Model, Plan, Reason, Worker
+from .records import Instance, Leaving, Left, Model, Plan, Reason, Warmth, Worker
 from .wording import amounts, size
 from .world import World
 
@@ -34,6 +34,9 @@ ANSWER_S = 5.0
 
 STUCK_S = 5.0
 """A process that is killed is gone in a moment; one that is not after this time may never be."""
+
+BEGUN = frozenset({Warmth.RUNNING, Warmth.FAILED})
+"""A warm-up in whose time a model fails has failed."""
 
 ENDING = frozenset({State.UNLOADING, State.FAILED})
 """An object in a worker that is on its way out of it."""
@@ -56,10 +59,11 @@ def begin(world: World, model: Model, placement: Placement) -> Instance:
     worker.instances[model.key] = instance
     model.instance = instance
     model.refused = model.left = None
+    model.unfit = False
     world.wanting.pop(model.key, None)
     tell_admission(world, instance, placement.worker, sum(placement.files.values()))
     watch_load(world, instance)
-    world.emit(LoadObject(worker=worker.id, model=model.key))
+    world.emit(warmups.order(world, instance))
     return instance
 
 
@@ -121,9 +125,15 @@ def watch_load(world: World, instance: Instance) -> None:
 def no_progress(world: World, worker_id: str, key: str) -> None:
     """Nothing was heard of a load for too long (an alarm)."""
     instance = world.instance(worker_id, key)
-    if instance is not None and instance.state is State.LOADING:
+    if instance is not None and instance.state in LOADS:
         spec = instance.model.spec
         failed(world, instance, f"no progress for {spec.load_timeout_s:g} s while {instance.phase} (load_timeout)")
+
+
+def end_watch(world: World, instance: Instance) -> None:
+    """Neither a load nor a warm-up is waited for."""
+    for kind in ("load", "warm"):
+        world.alarms.clear((kind, instance.worker.id, instance.model.key))
 
 
 def ready(world: World, instance: Instance) -> None:
@@ -131,13 +141,15 @@ def ready(world: World, instance: Instance) -> None:
     model = instance.model
     instance.load_s = world.now - instance.load_started
     cost.note_load(instance)
+    if not instance.ready_since:
+        warmups.note_load(world, instance)
     instance.ready_since = instance.last_used = world.now
     model.loads += 1
     model.last_load_s = instance.load_s
     model.last_error = None
     model.retry_at = 0.0
     model.ran_out = 0
-    world.alarms.clear(("load", instance.worker.id, model.key))
+    end_watch(world, instance)
     world.enter(instance, State.READY)
     instance.worker.settles = True
     settle_booking(world, instance.worker)
@@ -159,9 +171,16 @@ def settle_booking(world: World, worker: Worker) -> None:
 def failed(world: World, instance: Instance, reason: str) -> None:
     """A load failed: the model is paused, and what is left of the object goes. It keeps its place
     in the worker until it is seen to be gone."""
-    model, worker = instance.model, instance.worker
-    pause(world, model, reason, failures=model.failures + 1)
-    world.alarms.clear(("load", worker.id, model.key))
+    warmups.note_failure(world, instance)
+    pause(world, instance.model, reason, failures=instance.model.failures + 1)
+    end_failed(world, instance, reason)
+
+
+def end_failed(world: World, instance: Instance, reason: str) -> None:
+    """What was to be used will not be: it goes."""
+    end_watch(world, instance)
+    instance.leaving = None
+    leases.forget_all(world, instance)
     world.enter(instance, State.FAILED, reason)
     detach(world, instance)
     leave_worker(world, instance, ABORT_GRACE_S)
@@ -230,7 +249,7 @@ def unload(world: World, instance: Instance, reason: str, grace_s: float = GRACE
     """Ends what is loaded or loading. Its bytes stay booked until they are seen to be free."""
     instance.leaving = None
     leases.forget_all(world, instance)
-    world.alarms.clear(("load", instance.worker.id, instance.model.key))
+    end_watch(world, instance)
     world.enter(instance, State.UNLOADING, reason)
     remember_why(world, instance, reason)
     leave_worker(world, instance, grace_s)
@@ -275,7 +294,7 @@ def gone(world: World, instance: Instance, state: State, reason: str | None = No
     """The object is no longer in its worker: the end of a life, if a failure had not ended it before."""
     leases.forget_all(world, instance)
     world.ledger.release(instance.holder, world.now)
-    world.alarms.clear(("load", instance.worker.id, instance.model.key))
+    end_watch(world, instance)
     world.alarms.clear(("park", instance.worker.id, instance.model.key))
     world.alarms.clear(("idle", instance.worker.id, instance.model.key))
     world.alarms.clear(("drain", instance.worker.id, instance.model.key))
@@ -300,6 +319,7 @@ def detach(world: World, instance: Instance) -> None:
     if model.instance is instance:
         model.instance = None
         model.ended = instance.state
+        model.unfit = instance.state is State.FAILED and instance.warmup in BEGUN
         model.cold_since = world.now
         model.prediction = None
 

@@ -15,7 +15,7 @@ from .events import ObjectParked, ParkFailed
 from .ledger import CUDA, RAM, Device
 from .lifecycle import SERVES, State
 from .placement import Placement
-from .records import Instance, Model, Worker
+from .records import Instance, Model, Warmth, Worker
 from .world import World
 
 
@@ -24,6 +24,8 @@ def may_park(world: World, instance: Instance) -> bool:
     timeout_s = instance.model.spec.park_timeout_s
     if not instance.parks or len(instance.worker.instances) > 1 or timeout_s == 0 or not instance.worker.gpus:
         return False
+    if instance.warmup is Warmth.RUNNING:
+        return False  # it would be warmed up no more
     ram = world.ledger.devices.get(RAM)
     return ram is not None and ram.is_fresh(world.now) and ram.free_bytes >= moved_bytes(world, instance.worker)
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from . import lives
 from .eviction import goes, leaving_bytes
 from .leases import ancestors
-from .lifecycle import State
+from .lifecycle import LOADS, State
 from .records import Instance, Model, Plan, Reason, Seeker
 from .world import World
 
@@ -38,13 +38,14 @@ def advance(world: World, plan: Plan) -> None:
             drop(world, plan.seeker)
         return
     spared = callers(world, plan.seeker)
-    lasts = plan.seeker.key in world.wanting and all(still_goes(v, plan) and v not in spared for v in plan.victims)
+    is_wanted = plan.seeker.key in world.wanting or plan.seeker.key in world.guesses
+    lasts = is_wanted and all(still_goes(v, plan) and v not in spared for v in plan.victims)
     if not lasts or not would_do(world, plan):
         abandon(world, plan)
     elif all(victim.leaving is None or victim.leaving.drained for victim in plan.victims):
         plan.committed = True
         for victim in plan.victims:
-            if victim.state in (State.DRAINING, State.LOADING, State.PARKED):
+            if victim.state in (State.DRAINING, *LOADS, State.PARKED):
                 victim.model.evictions += 1
                 world.note("evicted", victim.model, f"room for {plan.seeker.named}", room_for=plan.seeker.title)
                 lives.unload(world, victim, f"room for {plan.seeker.named}")
@@ -65,7 +66,7 @@ def still_goes(victim: Instance, plan: Plan) -> bool:
     """A victim is on its way for this plan, or gone already, or loads for nobody; it was not pinned meanwhile."""
     if victim.model.kept:
         return False
-    if victim.state in (State.LOADING, State.PARKED):
+    if victim.state in LOADS or victim.state is State.PARKED:
         return not victim.model.waiters
     if victim.state is State.DRAINING:
         return victim.leaving is not None and victim.leaving.plan is plan

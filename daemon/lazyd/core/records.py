@@ -7,13 +7,22 @@ for each kind of rule; nothing here decides.
 from __future__ import annotations
 
 import enum
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from .answers import Refusal
+from .habits import Habit
 from .heat import Heat
 from .lifecycle import LOADS, State
+from .monitoring import NOTHING, Past
 from .needs import Forecast, Layers
 from .spec import ModelSpec, Tier
 from .wording import quoted
+
+FOREVER = float("inf")
+
+NOBODY = 0
+"""The request of a wish, which is nobody's."""
 
 FRESH_LEASE_S = 5.0
 """A lease is safe for so long before its first call (docs/architecture.md: "Leases")."""
@@ -45,6 +54,9 @@ class Lease:
     hold_until: float = 0.0
     parent: str | None = None
     stage: LeaseStage = LeaseStage.GRANTED
+    asked: float = 0.0
+    """When its use, or the next one, was asked for."""
+    busy_since: float = 0.0
 
     @property
     def is_busy(self) -> bool:
@@ -61,6 +73,16 @@ class Lease:
         return max(self.hold_until, self.granted + FRESH_LEASE_S)
 
 
+class Warmth(enum.StrEnum):
+    """How far the warm-up of an instance has come."""
+
+    NONE = "none"
+    PENDING = "pending"
+    RUNNING = "running"
+    DONE = "done"
+    FAILED = "failed"
+
+
 class Reason(enum.StrEnum):
     """Why an instance leaves."""
 
@@ -70,6 +92,7 @@ class Reason(enum.StrEnum):
     PRESSURE = "programs stall because memory is short"
     OUTGROWN = "it has outgrown what it was booked with (hard_limit)"
     LOST = "its device is lost"
+    UNFIT = "its warm-up failed"
     ASKED = "unload"
     CHANGED = "configuration changed"
     REMOVED = "configuration removed"
@@ -157,8 +180,15 @@ class Instance:
     """It can give back its device memory and stay."""
     parked_at: float | None = None
     """Since when it is parked."""
+    guess: Guess | None = None
+    """It was loaded because somebody was expected, who has not come yet."""
     ask_again: float = 0.0
     """Its worker has said that it is busy, and is not asked before this time whether it still is."""
+    warmup: Warmth = Warmth.NONE
+    loaded_s: float | None = None
+    """How long the load alone took, once it is known: a warm-up comes after it."""
+    problem: str = ""
+    """Why its warm-up has failed."""
 
     @property
     def outdated(self) -> bool:
@@ -195,6 +225,28 @@ class Waiter:
     holder: int = 0
     hold_s: float = 0.0
     parent: str | None = None
+    limit: float | None = None
+    """The deadline, if it is the caller's own."""
+    falls_back: float | None = None
+    """When it takes its model's fallback; None: nobody has thought of that yet."""
+    detour: Detour | None = None
+    """Once it has looked for a fallback."""
+
+
+@dataclass(slots=True, eq=False)
+class Detour:
+    """A request that stands in more lines than that of the model it wants, see `fallbacks`."""
+
+    wanted: Model
+    asked: float
+    standing: list[Waiter]
+    """All of the request, the wanted model's first, if that was not refused."""
+    tried: list[Model]
+    """Models in whose lines it has stood, or that could not come."""
+    refusal: Refusal | None = None
+    """Of the wanted model."""
+    why: str | None = None
+    """What the answer says of it; None: it is not degraded."""
 
 
 @dataclass(slots=True)
@@ -280,6 +332,37 @@ class Left:
     at: float
 
 
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Worth being hot from `start` to `end`, see `expecting`."""
+
+    start: float
+    end: float
+    expected: float | None = None
+    """The most likely moment, where there is one, give or take `within_s`."""
+    within_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Guess:
+    """A model is expected to be asked for, and is loaded for that."""
+
+    made: float
+    expected: float
+    until: float
+    """If nobody has come by then, it was wrong."""
+
+
+@dataclass(slots=True, eq=False)
+class Waste:
+    """What is left of a model's budget for wrong guesses as it was `at`, and how many there were."""
+
+    left_s: float = 0.0
+    at: float = 0.0
+    guesses: int = 0
+    wrong: int = 0
+
+
 @dataclass(slots=True, eq=False)
 class Model:
     """A model version as somebody asks for it. It outlives its instances."""
@@ -292,6 +375,8 @@ class Model:
     ended: State = State.COLD
     """How the last life ended: cold or failed."""
     waiters: list[Waiter] = field(default_factory=list)
+    wish: Waiter | None = None
+    """That it be loaded although nobody waits any more, see `waiting`."""
     prediction: Prediction | Asked | None = None
     pinned: bool = False
     dismissed: bool = False
@@ -310,6 +395,18 @@ class Model:
     unpark_s: float | None = None
     """How long the last way back from being parked took."""
     heat: Heat = field(default_factory=Heat)
+    use_told: float = float("-inf")
+    """When the last use began that the history has."""
+    habit: Habit | None = None
+    """When it has been asked for."""
+    scheduled: float | None = None
+    """When it will be needed next, by its schedule."""
+    spans: Sequence[Span] | None = None
+    spans_at: float | None = None
+    """What its habit says, and after which arrival that was found out; see `expecting`."""
+    guess: Guess | None = None
+    """The last that was made."""
+    waste: Waste | None = None
     loads: int = 0
     evictions: int = 0
     refused: str | None = None
@@ -318,6 +415,10 @@ class Model:
     """How many loads in a row have run out of memory."""
     left: Left | None = None
     """Why its last life ended, if it has not begun another one."""
+    past: Past = NOTHING
+    """How its recent loads and warm-ups went."""
+    unfit: bool = False
+    """Its last life ended as its warm-up failed."""
 
     @property
     def name(self) -> str:

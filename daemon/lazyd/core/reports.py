@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import configuring, growth, leases, lives, parking, release, rules, samples, shortage, strangers
+from . import configuring, growth, leases, lives, parking, release, rules, samples, shortage, strangers, warming
 from .effects import StopWorker
 from .events import (
     DeviceLost,
@@ -125,15 +125,15 @@ def load_progress(world: World, event: LoadProgress) -> None:
     if instance is not None and instance.state in LOADS:
         instance.progressed = world.now
         instance.phase, instance.fraction = event.phase, event.fraction
-        lives.watch_load(world, instance)
+        if instance.state is State.LOADING:
+            lives.watch_load(world, instance)
         rules.tell_progress(world, instance)
 
 
 def object_ready(world: World, event: ObjectReady) -> None:
     instance = world.instance(event.worker, event.model)
     if instance is not None and instance.state in LOADS:
-        instance.parks = event.parks
-        lives.ready(world, instance)
+        warming.ready(world, instance, event)
 
 
 def object_failed(world: World, event: ObjectFailed) -> None:

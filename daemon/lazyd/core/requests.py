@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from . import leases
+from . import cost, expecting, fallbacks, leases, waiting
 from .answers import ModelNotFound, Outcome, ShuttingDown, Timeout
 from .events import Cancel, Get, Load
 from .held_up import held_up
 from .lifecycle import GONE, LOADS
-from .records import Model, Waiter
+from .records import FOREVER, NOBODY, Model, Waiter
 from .world import World
-
-FOREVER = float("inf")
 
 
 def get(world: World, event: Get) -> None:
@@ -58,50 +56,43 @@ def wait(world: World, model: Model, event: Get | Load, *, lease_wanted: bool) -
         holder=event.holder if isinstance(event, Get) else 0,
         hold_s=event.hold_s if isinstance(event, Get) else 0.0,
         parent=event.parent if isinstance(event, Get) and event.parent in world.leases else None,
+        limit=event.deadline,
     )
-    model.dismissed = False
-    model.waiters.append(waiter)
-    world.waiters[waiter.request] = waiter
-    world.touch(model)
+    if lease_wanted:
+        expecting.arrived(world, model)
+    waiting.join(world, waiter)
 
 
 def watch_deadline(world: World, waiter: Waiter) -> None:
     """Only a request that really waits needs an alarm."""
-    if waiter.deadline != FOREVER:
+    if waiter.deadline != FOREVER and waiter.request != NOBODY:
         world.alarms.set_by(("deadline", waiter.request), waiter.deadline)
 
 
-def leave_line(world: World, waiter: Waiter) -> None:
-    """The request is answered, or its client has gone."""
-    world.waiters.pop(waiter.request, None)
-    world.alarms.clear(("deadline", waiter.request))
-    waiter.model.waiters.remove(waiter)
-    world.touch(waiter.model)
-
-
 def answer_all(world: World, model: Model, outcome: Outcome) -> None:
-    """All who wait for a model get the same answer."""
+    """All who wait for a model get the same answer, unless a fallback takes its place."""
     for waiter in list(model.waiters):
-        leave_line(world, waiter)
-        world.answer(waiter.request, outcome)
+        fallbacks.refuse(world, waiter, outcome)
 
 
 def deadline_passed(world: World, request: int) -> None:
     """A request has waited as long as it would (an alarm). The load goes on."""
     waiter = world.waiters.get(request)
-    if waiter is not None:
-        reasons = held_up(world, waiter.model, devices=1)
-        leave_line(world, waiter)
-        timeout_s = max(0.0, waiter.deadline - waiter.arrived)
-        world.answer(
-            request,
-            Timeout(
-                model=waiter.model.key,
-                phase=phase(waiter.model),
-                timeout_sec=timeout_s,
-                reason="; ".join(reasons) or None,
-            ),
-        )
+    if waiter is None:
+        return
+    detour = waiter.detour
+    model, asked = (waiter.model, waiter.arrived) if detour is None else (detour.wanted, detour.asked)
+    reasons = held_up(world, model, devices=1)
+    waiting.leave_line(world, waiter)
+    timeout = Timeout(
+        model=model.key,
+        phase=phase(model),
+        timeout_sec=max(0.0, waiter.deadline - asked),
+        reason="; ".join(reasons) or None,
+        expected_sec=cost.left_s(model, world.now),
+    )
+    refusal = detour.refusal if detour is not None else None
+    world.answer(request, refusal or timeout)
 
 
 def phase(model: Model) -> str:
@@ -116,4 +107,4 @@ def cancel(world: World, event: Cancel) -> None:
     """A client that waited for a model has gone. The load goes on without it."""
     waiter = world.waiters.get(event.request)
     if waiter is not None:
-        leave_line(world, waiter)
+        waiting.leave_line(world, waiter)

@@ -23,13 +23,15 @@ So a request waits at most `max_wait_s` + waiters ahead x (quantum + longest cal
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from . import crowding, cycles, plans, refusals, samples, seekers
 from .answers import NoRoom
 from .eviction import could_cover, next_moment, units
 from .ledger import Booking
-from .line import Line
+from .line import Line, rank
 from .placement import Placement
-from .records import Model, Plan, Reservation, Seeker
+from .records import Instance, Model, Plan, Reservation, Seeker
 from .victims import choose_victims
 from .world import World
 
@@ -41,8 +43,8 @@ def make_room(world: World) -> None:
     if not world.wanting or not world.host_found or world.stopping:
         return
     line = Line(world)
-    for seeker in sorted(world.wanting.values(), key=lambda seeker: (not seeker.nested, seeker.wanted_since or 0.0)):
-        if seeker.retry_at <= world.now:
+    for seeker in sorted(world.wanting.values(), key=rank):
+        if seeker.retry_at <= world.now and not seekers.comes_later(world, seeker):
             consider(world, seeker, line)
     if any(seeker.nested for seeker in world.wanting.values()):
         cycles.refuse_cycles(world)
@@ -57,6 +59,11 @@ def consider(world: World, seeker: Seeker, line: Line) -> None:
     line.look_anew()
     if seekers.is_held_back(world, seeker):
         return
+    spared = seekers.meant_for_wanted(world, seeker)
+    if spared is None:
+        line.blocked.append(seeker)
+        return
+    line.spared = spared
     if crowding.joins_a_crowd(world, seeker):
         line.blocked.append(seeker)
         return
@@ -79,6 +86,9 @@ def consider(world: World, seeker: Seeker, line: Line) -> None:
         if settles(world, seeker, group, line):
             return
     if seeker.key in world.plans or seekers.goes_elsewhere(world, seeker, room, is_barred=False):
+        return
+    if not seekers.presses(world, seeker):
+        line.blocked.append(seeker)
         return
     if not seeker_waits(seeker):
         device = world.ledger.devices[next(iter(groups[0][0].booking))]
@@ -140,12 +150,20 @@ def settles(world: World, seeker: Seeker, group: list[Placement], line: Line) ->
         if covers(free, placement.booking):
             line.set_aside(placement.booking)
             return True
-    return plans_for(world, seeker, group, line, finish=False)
+    return seekers.presses(world, seeker) and plans_for(world, seeker, group, line, finish=False)
 
 
-def plans_for(world: World, seeker: Seeker, group: list[Placement], line: Line, *, finish: bool) -> bool:
+def plans_for(
+    world: World,
+    seeker: Seeker,
+    group: list[Placement],
+    line: Line,
+    *,
+    finish: bool,
+    spared: Collection[Instance] = (),
+) -> bool:
     """Makes the cheapest plan over a group of placements, if there is one."""
-    spared = plans.callers(world, seeker)
+    spared = {*plans.callers(world, seeker), *spared}
     best: tuple[float, Plan] | None = None
     for placement in group:
         booking = placement.booking

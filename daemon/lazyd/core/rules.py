@@ -10,11 +10,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from . import cycles, leases, lives, parking, plans, requests, unloads
+from . import (
+    cycles,
+    expecting,
+    fallbacks,
+    guesses,
+    leases,
+    lives,
+    parking,
+    plans,
+    prewarming,
+    requests,
+    unloads,
+    waiting,
+)
 from .answers import Loaded, LoadFailed, ModelNotFound, ShuttingDown
 from .effects import Progress
 from .lifecycle import LOADS, State
-from .records import Instance, Model, Prediction, Reason, Waiter, Worker
+from .records import NOBODY, Instance, Model, Prediction, Reason, Waiter, Warmth, Worker
 from .spec import Tier
 from .world import World
 
@@ -32,6 +45,8 @@ def must_leave(world: World, model: Model) -> Reason | None:
         return Reason.CHANGED
     if instance is not None and unloads.names_it(world, instance):
         return Reason.ASKED
+    if instance is not None and instance.warmup is Warmth.FAILED:
+        return Reason.UNFIT
     return None
 
 
@@ -67,7 +82,7 @@ def let_stay(world: World, model: Model) -> None:
         lives.resume(world, instance)
 
 
-MUST = frozenset({Reason.ASKED, Reason.CHANGED, Reason.REMOVED, Reason.STOPPING, Reason.LOST})
+MUST = frozenset({Reason.ASKED, Reason.CHANGED, Reason.REMOVED, Reason.STOPPING, Reason.LOST, Reason.UNFIT})
 
 PARKS = frozenset({State.PARKING, State.PARKED})
 
@@ -94,6 +109,8 @@ def let_go(world: World, model: Model) -> None:
         return
     elif going.reason is Reason.IDLE and parking.may_park(world, instance):
         parking.park(world, instance, going.reason)
+    elif going.reason is Reason.UNFIT:
+        lives.end_failed(world, instance, instance.problem)
     elif going.plan is None:
         model.evictions += going.reason in (Reason.CROWDED, Reason.PRESSURE)
         lives.unload(world, instance, going.reason)
@@ -136,8 +153,15 @@ def answer(world: World, instance: Instance, waiter: Waiter) -> None:
     if cycles.closes_a_cycle(world, instance, waiter):
         cycles.refuse_turn(world, instance, waiter)
         return
-    requests.leave_line(world, waiter)
-    if waiter.lease_wanted:
+    if waiter.detour is not None:
+        fallbacks.note_degraded(world, waiter)
+    if waiter.detour is not None and waiter.detour.why is not None:
+        fallbacks.leave_degraded(world, waiter)
+    else:
+        waiting.leave_line(world, waiter)
+    if waiter.request == NOBODY:
+        instance.last_used = world.now
+    elif waiter.lease_wanted:
         leases.grant(world, instance, waiter, cold_start=waiter.arrived < instance.ready_since)
     else:
         instance.last_used = world.now
@@ -158,7 +182,8 @@ def want(world: World, model: Model) -> None:
         world.wanting[model.key] = model
     else:
         world.wanting.pop(model.key, None)
-        if model.wanted_since is None and model.instance is None and isinstance(model.prediction, Prediction):
+        is_wanted = model.wanted_since is not None or model.key in world.guesses
+        if not is_wanted and model.instance is None and isinstance(model.prediction, Prediction):
             model.prediction = None  # its file may be another one by the time that somebody asks for it
     for waiter in model.waiters:
         requests.watch_deadline(world, waiter)
@@ -175,6 +200,7 @@ def retire_if_idle(world: World, model: Model) -> None:
     if until is None:
         return
     if until <= world.now:
+        guesses.was_wrong(world, instance)
         lives.drain(world, instance, Reason.IDLE, finish=False)
     elif until < float("inf"):
         world.alarms.set_by(("idle", instance.worker.id, model.key), until)
@@ -230,9 +256,9 @@ def idle_until(instance: Instance, now: float) -> float | None:
         return None
     if model.spec.tier is Tier.TRANSIENT and instance.served and not instance.leases:
         return max(instance.last_used, instance.ask_again)
-    if model.spec.idle_timeout_s is None:
+    until = instance.guess.until if instance.guess is not None else expecting.kept_until(instance, now)
+    if until is None:
         return None
-    until = instance.last_used + model.spec.idle_timeout_s
     return until if until > now else max(until, instance.protected_until)
 
 
@@ -245,6 +271,8 @@ def forget_retired(world: World, model: Model) -> None:
 def tell_progress(world: World, instance: Instance) -> None:
     """News of a load, for those who wait for it."""
     for waiter in instance.model.waiters:
+        if waiter.request == NOBODY:
+            continue
         news = Progress(
             request=waiter.request,
             state=str(instance.state),
@@ -261,8 +289,10 @@ RULES: tuple[Callable[[World, Model], None], ...] = (
     turn_away,
     serve,
     want,
+    fallbacks.look,
     retire_if_idle,
     end_parking,
     give_up_parking,
+    prewarming.expect,
     forget_retired,
 )

@@ -6,7 +6,7 @@ what happens when there is room, and when there never will be.
 
 from __future__ import annotations
 
-from . import lives, parking, plans, refusals, requests, reservations, samples, shares, shortage
+from . import fallbacks, held_up, lives, parking, plans, refusals, requests, reservations, samples, shares, shortage
 from .answers import NoRoom
 from .effects import Predict
 from .ledger import RAM, dry_run_of
@@ -76,6 +76,26 @@ def goes_elsewhere(world: World, seeker: Seeker, room: Room, *, is_barred: bool)
     return True
 
 
+def comes_later(world: World, seeker: Seeker) -> bool:
+    """A resident that nobody waits for is loaded when those of higher priority are, so that these are there sooner."""
+    if not isinstance(seeker, Model) or seeker.waiters or not seeker.stands:
+        return False
+    return any(
+        other.spec.priority > seeker.spec.priority and is_on_its_way(world, other) for other in world.residents()
+    )
+
+
+def is_on_its_way(world: World, resident: Model) -> bool:
+    """It loads, or will as soon as there is room."""
+    is_next = resident.key in world.wanting and resident.refused is None and resident.retry_at <= world.now
+    return resident.loading or is_next
+
+
+def waits(seeker: Seeker) -> bool:
+    """Somebody waits in it for room. A resident that was refused only stands in it."""
+    return not isinstance(seeker, Model) or bool(seeker.waiters) or seeker.refused is None
+
+
 def never(world: World, seeker: Seeker, placement: Placement) -> NoRoom | None:
     """Why a placement can never be had as things stand; None: it may be some time."""
     if isinstance(seeker, Model):
@@ -114,6 +134,39 @@ def take(world: World, seeker: Seeker, placement: Placement) -> None:
         parking.unpark(world, seeker.instance, placement)
     else:
         lives.begin(world, seeker, placement)
+
+
+def presses(world: World, seeker: Seeker) -> bool:
+    """Whether others may be made to leave for it. Not for a fallback while the wanted model is in the line for room."""
+    return not isinstance(seeker, Model) or not wanted_ahead(world, seeker)
+
+
+def wanted_ahead(world: World, model: Model) -> list[Model]:
+    """The models in the line for which this one is the fallback, if nobody wants it for itself."""
+    if not model.waiters or model.stands or not all(map(fallbacks.stands_in, model.waiters)):
+        return []
+    detours = [waiter.detour for waiter in model.waiters if waiter.detour is not None]
+    found = {detour.wanted.key: detour.wanted for detour in detours if detour.refusal is None}
+    return [wanted for key, wanted in found.items() if key in world.wanting]
+
+
+def meant_for_wanted(world: World, seeker: Seeker) -> dict[str, int] | None:
+    """What a fallback leaves alone of each device: what the model in whose place it stands may take there. None: that
+    is not known yet."""
+    aside: dict[str, int] = {}
+    if not isinstance(seeker, Model) or (seeker.waiters and seeker.waiters[0].detour is None):
+        return aside
+    for wanted in wanted_ahead(world, seeker):
+        placements = held_up.wanted_of(world, wanted)
+        if placements is None:
+            return None
+        needs: dict[str, int] = {}
+        for placement in placements:
+            for name, n in placement.booking.items():
+                needs[name] = max(n, needs.get(name, 0))
+        for name, n in needs.items():
+            aside[name] = aside.get(name, 0) + n
+    return aside
 
 
 def refuse(world: World, seeker: Seeker, refusal: NoRoom) -> None:

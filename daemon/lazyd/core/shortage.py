@@ -32,7 +32,7 @@ def load_ran_out(world: World, instance: Instance, reason: str) -> None:
     model.ran_out += 1
     if model.ran_out < TRIES:
         world.note("out of memory", model, f"{reason}; it is tried once more")
-        world.alarms.clear(("load", worker.id, model.key))
+        lives.end_watch(world, instance)
         world.enter(instance, State.UNLOADING, reason)
         lives.detach(world, instance)
         model.ended = State.COLD

@@ -109,7 +109,19 @@ class Model(Shown, frozen=True, kw_only=True, gc=False):  # no cycles, and there
     evictions: int
     last_load_sec: float | None = None
     expected_load_sec: float | None = None
+    load_median_sec: float | None = None
+    """Of the recent loads, warm-ups not counted."""
+    load_p95_sec: float | None = None
+    warmup_median_sec: float | None = None
+    warmup_p95_sec: float | None = None
+    warmup_success: float | None = None
+    """The part of the recent warm-ups that succeeded."""
+    fell_back: str | None = None
+    """Why its warm-ups are synchronous although another mode is configured."""
     expected_use: float | None = None
+    """When it is asked for next, as its habit or its schedule says; seconds since 1970."""
+    expected_use_within_sec: float | None = None
+    """How far from that it may be."""
     retry_after_sec: float | None = None
     last_error: str | None = None
 
@@ -124,3 +136,9 @@ class ModelCounts(msgspec.Struct, frozen=True, kw_only=True):
     in_flight: int
     waiting: int
     last_load_s: float | None
+    load_median_s: float | None
+    load_p95_s: float | None
+    warmup_median_s: float | None
+    warmup_p95_s: float | None
+    warmup_success: float | None
+    fell_back: float

@@ -32,6 +32,61 @@ class Tier(enum.StrEnum):
     """Freed as soon as its last lease ends."""
 
 
+class WarmupMode(enum.StrEnum):
+    """When the calls of a warm-up are made."""
+
+    SYNC = "sync"
+    """Before it is ready."""
+    ASYNC = "async"
+    """Once it is ready, between the calls of others."""
+    ON_DEMAND = "on-demand"
+    """As `SYNC`, but only for what has not been warmed up since the machine started."""
+
+
+class Warmup(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Calls that are made before others may rely on a model."""
+
+    mode: WarmupMode = WarmupMode.SYNC
+    method: str | None = None
+    """``None``: what the runtime has for it."""
+    calls: int = 1
+    args: tuple[Any, ...] = ()
+    """Positional arguments; a table in them may be a recipe of an array or a text, see docs/readiness.md."""
+    kwargs: dict[str, Any] = {}
+    expect: dict[str, Any] = {}
+    """What must be true of every output."""
+    timeout_s: float = 60.0
+    """For all calls together."""
+    fail_above: float = 0.2
+    """If a larger part of the recent warm-ups failed, the next ones are made in mode `SYNC`."""
+
+
+class PrewarmWhen(enum.StrEnum):
+    """How it is known when a model will be needed."""
+
+    LEARNED = "learned"
+    SCHEDULE = "schedule"
+    OFF = "off"
+
+
+class Prewarm(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """When a model is loaded before it is asked for."""
+
+    when: PrewarmWhen = PrewarmWhen.LEARNED
+    schedule: tuple[str, ...] = ()
+    """Cron lines."""
+    time_zone: str | None = None
+    """As ``Europe/Berlin``; ``None``: the machine's."""
+
+
+class Fallback(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What answers when a model cannot be had in time: another model, or a value."""
+
+    model: str | None = None
+    value: Any = None
+    after_s: float = 5.0
+
+
 class ModelSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """One model as configured.
 
@@ -46,6 +101,8 @@ class ModelSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, g
     factory: str | None = None
     tier: Tier = Tier.ON_DEMAND
     idle_timeout_s: float | None = 600.0
+    idle_written: bool = False
+    """It was written down, for this model or for all: what is learned does not replace it."""
     load_timeout_s: float | None = 120.0
     """Time without progress after which a load has failed."""
     device: tuple[str, ...] = ()
@@ -58,6 +115,15 @@ class ModelSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, g
     """Models that it is used with: their GPU is preferred."""
     park_timeout_s: float | None = 600.0
     """How long it stays parked, if its runtime can park."""
+    priority: int = 0
+    """Residents are loaded in its order, the highest first."""
+    ram_lock: bool = False
+    """``warm --tier ram`` locks its files in memory."""
+    load_slow_above: float = 3.0
+    """A load that takes so many times the median of those before is slow, see `monitoring`."""
+    warmup: Warmup | None = None
+    prewarm: Prewarm = Prewarm()
+    fallback: Fallback | None = None
     pin: bool = False
     min_residency_s: float = 0.0
     max_wait_s: float = 2.0
@@ -108,6 +174,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     max_reserved: float = 0.75
     """The part of a device's budget that reservations of one user may hold together."""
     max_hold_s: float = 600.0
+    history: int = 200_000
+    """So many uses are kept, for ``lazyctl simulate``; 0: none."""
 
 
 class Config(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

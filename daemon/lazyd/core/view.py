@@ -9,18 +9,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from . import expecting
 from .core import Core
 from .held_up import held_up
 from .ledger import RAM, SLOTS
 from .ledger import Device as LedgerDevice
 from .lifecycle import LOADS, SERVES, State
+from .monitoring import middle, p95
 from .names import resolve, split
-from .records import Instance
+from .records import Instance, Warmth
 from .records import Model as ModelRecord
 from .records import Reservation as ReservationRecord
 from .records import Worker as WorkerRecord
 from .shown import Device, Model, ModelCounts, Quarantined, Reservation, Wish, Worker
 from .spec import ModelSpec
+from .warmups import fell_back
 from .wording import sentence
 from .world import World
 
@@ -85,8 +88,9 @@ def waited_for(core: Core) -> list[ReservationRecord]:
     return [wish for wish in core.world.wanting.values() if isinstance(wish, ReservationRecord)]
 
 
-def models(core: Core, now: float) -> list[Model]:
-    """Every configured model, and the members of families that have been asked for."""
+def models(core: Core, now: float, epoch: float = 0.0) -> list[Model]:
+    """Every configured model, and the members of families that have been asked for. `epoch`: what is to be added to
+    the core's clock to get the time of day."""
     world = core.world
     aliases = aliases_by_model(world)
     records = world.models
@@ -94,14 +98,14 @@ def models(core: Core, now: float) -> list[Model]:
     shown = [
         show_cold(key, spec, aliases.get(key, NONE))
         if (record := records.get(key)) is None
-        else show_model(world, record, aliases.get(key, NONE), now)
+        else show_model(world, record, aliases.get(key, NONE), now, epoch)
         for key, spec in configured
     ]
     members = [record for key, record in records.items() if key not in world.config.models]
-    return shown + [show_model(world, record, aliases.get(record.key, NONE), now) for record in members]
+    return shown + [show_model(world, record, aliases.get(record.key, NONE), now, epoch) for record in members]
 
 
-def model(core: Core, name: str, now: float) -> Model | None:
+def model(core: Core, name: str, now: float, epoch: float = 0.0) -> Model | None:
     """One model, or None if the name means none. A family's member that nobody asked for is cold."""
     world = core.world
     key, spec = key_and_spec(world, name) or ("", None)
@@ -109,7 +113,7 @@ def model(core: Core, name: str, now: float) -> Model | None:
         return None
     record = world.models.get(key)
     names = aliases_by_model(world).get(key, NONE)
-    return show_cold(key, spec, names) if record is None else show_model(world, record, names, now)
+    return show_cold(key, spec, names) if record is None else show_model(world, record, names, now, epoch)
 
 
 def key_and_spec(world: World, name: str) -> tuple[str, ModelSpec] | None:
@@ -154,13 +158,14 @@ def show_cold(key: str, spec: ModelSpec, aliases: Sequence[str]) -> Model:
     )
 
 
-def show_model(world: World, record: ModelRecord, aliases: Sequence[str], now: float) -> Model:
+def show_model(world: World, record: ModelRecord, aliases: Sequence[str], now: float, epoch: float) -> Model:
     """A model as its newest instance is; all workers that still hold something of it are listed."""
     spec = record.spec
-    instance = record.instance
+    instance, past = record.instance, record.past
     name, version = split(record.key)
     workers = [worker for worker in world.workers.values() if record.key in worker.instances]
     state = record.state
+    expected, within_s = expecting.expected(record, now) or (None, None)
     return Model(
         name=name,
         version=version,
@@ -169,7 +174,7 @@ def show_model(world: World, record: ModelRecord, aliases: Sequence[str], now: f
         tier=str(spec.tier),
         state=str(state),
         residency="hot" if state in SERVES else "cold",
-        warmup="none",
+        warmup=str(warmth(record)),
         pinned=record.pinned,
         source=spec.source,
         family=spec.key if spec.is_family else None,
@@ -185,10 +190,25 @@ def show_model(world: World, record: ModelRecord, aliases: Sequence[str], now: f
         loads=record.loads,
         evictions=record.evictions,
         last_load_sec=record.last_load_s,
-        expected_load_sec=record.last_load_s,
+        expected_load_sec=record.expected_load_s,
+        load_median_sec=middle(past.loads_s),
+        load_p95_sec=p95(past.loads_s),
+        warmup_median_sec=middle(past.warmups_s),
+        warmup_p95_sec=p95(past.warmups_s),
+        warmup_success=past.success,
+        fell_back=fell_back(record),
+        expected_use=None if expected is None else epoch + expected,
+        expected_use_within_sec=within_s,
         retry_after_sec=record.retry_at - now if record.retry_at > now else None,
         last_error=record.last_error,
     )
+
+
+def warmth(record: ModelRecord) -> Warmth:
+    """How far its warm-up has come; of one that has failed for it, that."""
+    if record.instance is not None:
+        return record.instance.warmup
+    return Warmth.FAILED if record.unfit else Warmth.NONE
 
 
 def show_worker(world: World, worker: WorkerRecord, now: float) -> Worker:
@@ -254,7 +274,7 @@ def known(world: World) -> list[str]:
 
 def residents_ready(core: Core) -> bool:
     """Whether all that should stand does."""
-    return all(model.state in SERVES for model in core.world.models.values() if model.stands)
+    return all(model.state in SERVES for model in core.world.residents())
 
 
 def counts(core: Core) -> dict[str, ModelCounts]:
@@ -268,6 +288,12 @@ def counts(core: Core) -> dict[str, ModelCounts]:
             in_flight=record.instance.in_flight if record.instance else 0,
             waiting=len(record.waiters),
             last_load_s=record.last_load_s,
+            load_median_s=middle(record.past.loads_s),
+            load_p95_s=p95(record.past.loads_s),
+            warmup_median_s=middle(record.past.warmups_s),
+            warmup_p95_s=p95(record.past.warmups_s),
+            warmup_success=record.past.success,
+            fell_back=float(fell_back(record) is not None),
         )
         for key, record in core.world.models.items()
     }

@@ -14,7 +14,7 @@ from typing import Any
 from . import names
 from .alarms import Alarms, Key
 from .answers import Outcome, WorkerDied
-from .effects import Answer, Effect, Note
+from .effects import Answer, Effect, Memorable, Note
 from .ledger import Ledger
 from .lifecycle import State, step
 from .records import Instance, Lease, Model, Plan, Reservation, Seeker, Waiter, Worker
@@ -62,6 +62,8 @@ class World:
     """Those that are held."""
     wanting: dict[str, Seeker] = field(default_factory=dict)
     """The line for room: models that somebody waits for and that have to be loaded, and reservations."""
+    guesses: dict[str, Model] = field(default_factory=dict)
+    """Models that nobody waits for, and that are to be loaded because they are expected."""
     plans: dict[str, Plan] = field(default_factory=dict)
     """Room being made, by the key of whom it is made for."""
     touched: dict[Model, None] = field(default_factory=dict)
@@ -77,6 +79,10 @@ class World:
     """Names as they were asked for, looked up once."""
     brief: set[str] = field(default_factory=set)
     """Identities of models that have needed more than samples show of them, see `shortage`."""
+    warmed: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """What was warmed up since the machine started (`warmups.subject`), and by which versions of its runtime."""
+    memorable: set[str] = field(default_factory=set)
+    """Models of whose habits something has changed that is not kept yet."""
     drains: int = 0
     predictions: int = 0
     """So many have been asked for."""
@@ -104,6 +110,12 @@ class World:
 
     def answer(self, request: int, outcome: Outcome) -> None:
         self.out.append(Answer(request=request, outcome=outcome))
+
+    def remember(self, model: Model) -> None:
+        """Its habit, or what came of guesses about it, is to be kept."""
+        if not self.memorable:
+            self.emit(Memorable())
+        self.memorable.add(model.key)
 
     def look_again(self, key: Key, moments: Iterable[float]) -> None:
         """Sets an alarm for the first of these moments that is still to come."""
@@ -177,6 +189,10 @@ class World:
             if worker.spec.key == spec.key and worker.identity == spec.identity and not worker.stopping:
                 return worker
         return None
+
+    def residents(self) -> Iterable[Model]:
+        """Those that should stand."""
+        return (model for model in self.models.values() if model.stands)
 
     def instances(self) -> Iterable[Instance]:
         for worker in self.workers.values():

@@ -9,5 +9,5 @@
   `tasks` and `apart` are how work goes on beside the loop.
 
 Nothing here imports a model library, opens a network socket or blocks the loop. Nobody imports this
-package but the command ``lazyd``.
+package but the command ``lazyd``; of `readiness.schedules`, which is pure, `lazyd.replay` makes use too.
 """

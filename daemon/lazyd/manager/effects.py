@@ -15,6 +15,8 @@ from .prediction.predictor import Predictor
 from .processes.channel import Channel
 from .processes.keeping import Keeping
 from .processes.workers import Workers
+from .readiness.history import History
+from .readiness.remembering import Remembering
 
 
 def table(
@@ -24,6 +26,8 @@ def table(
     pins: PinKeeper,
     keeping: Keeping,
     measuring: Measuring,
+    history: History,
+    remembering: Remembering,
     journal: Journal,
 ) -> Mapping[type[effects.Effect], Callable[[Any], None]]:
     """One row an effect."""
@@ -60,6 +64,10 @@ def table(
         effects.Withdraw: over_channel(Channel.withdraw),
         effects.Drain: over_channel(Channel.drain),
         effects.Resume: over_channel(Channel.resume),
+        effects.Used: history.used,
+        effects.Memorable: remembering.gather,
+        effects.KeepPast: remembering.keep_past,
+        effects.WarmedUp: remembering.warmed_up,
         effects.SavePins: lambda effect: pins.keep(effect.pins),
         effects.KeepReservations: keep,
         effects.Note: journal.note,

@@ -15,6 +15,7 @@ from lazyd.core.core import Core
 from lazyd.core.events import Configure, Event, HostFound, LeaseBusy, WorkerExited, WorkerStarted
 from lazyd.core.pace import pace_s
 from lazyd.core.release import counted
+from lazyd.core.remembering import take
 from lazyd.core.spec import Config
 from lazyd.devices.first_look import FirstLook
 from lazyd.devices.nvml import Nvml, has_library
@@ -29,6 +30,7 @@ from .control import interface
 from .control.calling import Caller
 from .control.looking import Looking
 from .control.methods import Methods
+from .control.recorded import Recorded
 from .control.requests import Requests
 from .control.reservations import Reservations
 from .control.roles import Roles
@@ -47,6 +49,10 @@ from .processes.keeping import Keeping
 from .processes.placing import Gpus
 from .processes.preparing import Preparing
 from .processes.workers import Workers
+from .readiness.history import History
+from .readiness.remembering import Remembering
+from .readiness.schedules import Schedules
+from .readiness.wallclock import WallClock
 from .statusline import StatusLine
 from .systemd import Systemd
 from .tasks import Background
@@ -101,6 +107,20 @@ class Parts:
         self.learning = learning = Learning(
             places.learned_file(given.state), background, lambda reason: journal.add("learned needs", reason=reason)
         )
+        self.history = history = History(
+            places.history_file(given.state),
+            lambda: configuration.config.settings.history,
+            background,
+            lambda reason: journal.add("history", reason=reason),
+        )
+        self.remembering = remembering = Remembering(
+            places.readiness_file(given.state),
+            background,
+            lambda reason: journal.add("remembered", reason=reason),
+            take=lambda: take(core.world),
+            tell=driver.tell,
+        )
+        self.schedules = Schedules(driver.tell, WallClock())
         self.predictor = predictor = Predictor(
             configuration.spec_of, driver.tell, background, learning, lambda: workers.gpus
         )
@@ -115,7 +135,9 @@ class Parts:
             note=lambda kind, device, reason: journal.add(kind, device=device, reason=reason),
         )
         self.measuring = measuring = Measuring(self.ram, given.gpus, around, given.first)
-        driver.connect(effects.table(requests, workers, predictor, pins, keeping, measuring, journal))
+        driver.connect(
+            effects.table(requests, workers, predictor, pins, keeping, measuring, history, remembering, journal)
+        )
         self.preparing = Preparing(configuration, pins, background, gpus, lambda: given.first.samples(LOOK_S))
         self.host = HostKeeper(
             given.runtime,
@@ -140,8 +162,12 @@ class Parts:
             phase=lambda: self.phase,
             clients=lambda: len(self.connections),
             deaths=background.deaths,
-            problems=lambda: [*configuration.problems, *learning.problems],
+            problems=lambda: [
+                *configuration.problems,
+                *(problem for clerk in self.clerks for problem in clerk.problems),
+            ],
         )
+        recorded = Recorded(core, lambda: configuration.config, history, predictor.foresee)
         methods = Methods(driver, requests, looking, pins, configuration, fit, given.runtime)
         reservations = Reservations(
             driver,
@@ -153,13 +179,18 @@ class Parts:
             is_ending=is_ending,
         )
         caller = Caller(driver, requests, given.runtime)
-        self.service = interface.service(given.version, given.roles, looking, methods, reservations, caller)
+        self.service = interface.service(given.version, given.roles, looking, recorded, methods, reservations, caller)
 
     @property
     def phase(self) -> Phase:
         if self._is_ending():
             return Phase.STOPPING
         return Phase.RUNNING if self.host.serves else Phase.STARTING
+
+    @property
+    def clerks(self) -> tuple[Learning, History, Remembering]:
+        """Those who keep what outlives this manager."""
+        return self.learning, self.history, self.remembering
 
     def connection(self) -> Connection:
         """The protocol of a new client."""
@@ -169,7 +200,7 @@ class Parts:
         problems = [
             *self.configuration.problems,
             *filter(None, [self.pins.problem]),
-            *self.learning.problems,
+            *(problem for clerk in self.clerks for problem in clerk.problems),
             *self.fit.warnings,
         ]
         return statusline.words(self.core, self.phase, problems)
@@ -203,6 +234,7 @@ class Parts:
 
     def _put_in_force(self, config: Config) -> None:
         self.driver.tell(Configure(config=config, pins=self.pins.pins))
+        self.schedules.put_in_force(config)
         self.fit.look()
         self.preparing.tell()
         self.status_line.changed()

@@ -66,10 +66,12 @@ class Server:
         for sample in (self._given.ram, *self._given.first.samples(GPUS_S)):
             parts.driver.tell(seen(sample))
         parts.driver.tell(Configure(config=parts.configuration.config, pins=self._given.pins))
+        parts.schedules.put_in_force(parts.configuration.config)
         await parts.host.find()
         await self._listen()
         parts.background.keep("host", parts.host.keep)
         parts.measuring.start()
+        parts.background.once("remembered habits", parts.remembering.recall())
         parts.background.once("accepted configuration", parts.configuration.keep())
         parts.status_line.say()
         log.info("ready: %d models, socket %s", len(parts.configuration.config.models), self._socket.getsockname())
@@ -91,7 +93,9 @@ class Server:
             if not parts.systemd.present:
                 await parts.host.quit(QUIT_S)
             self._remove_socket()
-        await _first(parts.learning.all_written, within_s=KEEP_S)
+        parts.remembering.sweep()
+        for clerk in parts.clerks:
+            await _first(clerk.all_written, within_s=KEEP_S)
         for connection in list(parts.connections):
             connection.close()
         await asyncio.sleep(0)  # so that what was closed can end

@@ -13,6 +13,7 @@ All of a whole runtime that serves text files:
         def final_env(self, spec): return {}
         OUT_OF_MEMORY, dry_run = out_of_memory.signs(), None
         def out_of_memory(self, error): return out_of_memory.is_in(error, self.OUT_OF_MEMORY)
+        def version(self): return "1"
         def describe(self, spec): return {"bytes": os.path.getsize(spec["path"])}
         def files(self, spec): return [spec["path"]]
         def needs(self, spec):
@@ -92,6 +93,32 @@ class Parkable(LoadedModel, Protocol):
         """Loads it again. If it raises, that is a failed load; `LoadAborted` may be raised in it, as in a load."""
 
 
+class Warmable(LoadedModel, Protocol):
+    """One that knows how it is warmed up. A runtime may leave out any of these."""
+
+    @property
+    def warms_itself(self) -> bool:
+        """Whether it is warmed up where nothing is configured."""
+
+    @property
+    def warmup_method(self) -> str | None:
+        """What is called where no method is configured; it need not be one of `methods`. None: nothing."""
+
+    def warmup_arguments(
+        self, method: str, args: list[Any], kwargs: dict[str, Any]
+    ) -> tuple[list[Any], dict[str, Any]]:
+        """The configured arguments, with what a call needs besides."""
+
+    def text_of(self, text: str, tokens: int | str) -> str:
+        """The words of a text repeated until it has so many tokens; ``max_seq_len``: as many as it takes.
+
+        Raises `ValueError` if that is not known.
+        """
+
+    def output_of(self, method: str, result: Any) -> Any:
+        """The part of a result that a warm-up looks at."""
+
+
 class Runtime(Protocol):
     """Loads one kind of model."""
 
@@ -126,6 +153,9 @@ class Runtime(Protocol):
 
     def out_of_memory(self, error: BaseException) -> bool:
         """Whether a load or a call failed for want of memory, of any device."""
+
+    def version(self) -> str:
+        """Of what runs it, asked in the worker; what was warmed up by another one counts as cold."""
 
     def load(self, spec: dict[str, Any], member: str | None, progress: Progress) -> LoadedModel:
         """Loads it. `member` is the part of a family's member's name that ``*`` stands for."""

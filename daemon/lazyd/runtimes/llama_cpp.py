@@ -80,6 +80,11 @@ class LlamaCppRuntime:
     def out_of_memory(self, error: BaseException) -> bool:
         return out_of_memory.is_in(error, self.OUT_OF_MEMORY)
 
+    def version(self) -> str:
+        import llama_cpp
+
+        return str(llama_cpp.__version__)
+
     def load(self, spec: dict[str, Any], member: str | None, progress: Progress) -> LlamaModel:  # noqa: ARG002
         path = _path(spec)
         options = Options.of(spec, gguf.context_length(path))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import llama_cpp
 import llama_cpp.llama_cpp as api
 
-from . import CallCancelled, LoadAborted, checked, llama_cpp_params
+from . import CallCancelled, LoadAborted, checked, llama_cpp_params, recipes
 from .llama_cpp_embedder import Embedder
 from .llama_cpp_log import ErrorLog
 
@@ -24,6 +24,17 @@ _NOT_OPTIONS = frozenset(
     {"self", "model_path", "kwargs", "verbose", "chat_handler", "draft_model", "tokenizer", "embedding"}
 )
 """Arguments of `llama_cpp.Llama` that are no plain data, or are decided here."""
+WARMUP_TOKENS = 8
+"""A warm-up makes so many, where nothing else is written down."""
+WARMUP_ROOM = 16
+"""Tokens of the context that a long text of a warm-up leaves."""
+_FIRST: dict[str, tuple[str, Any]] = {
+    "complete": ("prompt", "The"),
+    "chat": ("messages", [{"role": "user", "content": "Hello"}]),
+    "embed": ("input", "Hello"),
+    "tokenize": ("text", "Hello"),
+}
+"""By method: the name of its first argument, and one to try it with."""
 OURS = frozenset({"embedding", "verbose"})
 """Options that are not passed on."""
 
@@ -100,6 +111,42 @@ class LlamaModel:
             return self._stream(_chunks(self._llama.create_chat_completion(*args, **kwargs, stream=True)), cancelled)
         with self._watching(cancelled):
             return getattr(self, f"_{method}")(args, kwargs)
+
+    # Its warm-up.
+
+    @property
+    def warmup_method(self) -> str:
+        """What is called where nothing is configured."""
+        return "complete" if self._embedder is None else "embed"
+
+    def warmup_arguments(
+        self, method: str, args: list[Any], kwargs: dict[str, Any]
+    ) -> tuple[list[Any], dict[str, Any]]:
+        """With a short text where none is given, and few tokens to be made."""
+        name, given = _FIRST[method]
+        if not args and name not in kwargs:
+            args = [given]
+        return args, {"max_tokens": WARMUP_TOKENS, **kwargs} if method in ("complete", "chat") else kwargs
+
+    def text_of(self, text: str, tokens: int | str) -> str:
+        """The words of a text repeated until it has so many tokens, or fills the context but for a few."""
+        most = max(1, self._llama.n_ctx() - WARMUP_ROOM)
+        wanted = min(tokens, most) if isinstance(tokens, int) else most
+        words = len(text.split())
+        each = max(1, self._count(recipes.repeated(text, 2 * words)) - self._count(text)) / words
+        count = max(1, int(wanted / each))
+        while self._count(recipes.repeated(text, count)) < wanted:
+            count += 1
+        while count > 1 and self._count(recipes.repeated(text, count)) > most:
+            count -= 1
+        return recipes.repeated(text, count)
+
+    def output_of(self, method: str, result: Any) -> Any:
+        """Of an answer its text."""
+        return result["choices"][0]["message"]["content"] if method == "chat" else result
+
+    def _count(self, text: str) -> int:
+        return len(self._llama.tokenize(text.encode()))
 
     def close(self) -> None:
         if self._embedder is not None:

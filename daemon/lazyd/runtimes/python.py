@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import importlib
 import operator
+import platform
 from typing import TYPE_CHECKING, Any
 
-from . import checked, out_of_memory
+from . import checked, out_of_memory, recipes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -51,6 +52,24 @@ class Instance:
         cancelled: Cancellation,  # noqa: ARG002 - a generator is stopped between pieces
     ) -> Any:
         return getattr(self._instance, method)(*args, **kwargs)
+
+    @property
+    def warms_itself(self) -> bool:
+        """It has a `warmup`, which is called if nothing is configured."""
+        return callable(getattr(self._instance, "warmup", None))
+
+    @property
+    def warmup_method(self) -> str | None:
+        return "warmup" if self.warms_itself else None
+
+    def text_of(self, text: str, tokens: int | str) -> str:
+        """So many words; as many as the object takes, if it says so by `max_seq_len`."""
+        if isinstance(tokens, int):
+            return recipes.repeated(text, tokens)
+        most = getattr(self._instance, "max_seq_len", None)
+        if type(most) is not int:
+            raise ValueError("the object does not say how long a text it takes: it has no number max_seq_len")
+        return recipes.repeated(text, most)
 
     @property
     def parks(self) -> bool:
@@ -105,18 +124,16 @@ class PythonRuntime:
     def out_of_memory(self, error: BaseException) -> bool:
         return out_of_memory.is_in(error, self.OUT_OF_MEMORY)
 
+    def version(self) -> str:
+        return platform.python_version()
+
     def load(self, spec: dict[str, Any], member: str | None, progress: Progress) -> Instance:
         module, attribute = _split(spec)
         progress("importing", None)
         factory = operator.attrgetter(attribute)(importlib.import_module(module))
         progress("loading", None)
         name = () if member is None else (member,)
-        instance = Instance(factory(*name, **spec.get("options", {})), spec["factory"])
-        warmup = getattr(instance._instance, "warmup", None)
-        if callable(warmup):
-            progress("warming", None)
-            warmup()
-        return instance
+        return Instance(factory(*name, **spec.get("options", {})), spec["factory"])
 
 
 def _split(spec: dict[str, Any]) -> tuple[str, str]:

@@ -39,6 +39,10 @@ class Logs(Parameters, frozen=True):
     follow: bool | None = None
 
 
+class History(Parameters, frozen=True):
+    since_sec: Seconds | None = None
+
+
 class Load(Parameters, frozen=True):
     model: Name
     timeout_sec: Seconds | None = None

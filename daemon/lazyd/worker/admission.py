@@ -27,7 +27,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .records import Action, Drain, Drop, Emptied, Lease, Object, Revoke, Tell
+from .records import Action, Drain, Drop, Emptied, Lease, Object, Revoke, Tell, Warmth
 
 ORPHANED_S = 30.0
 """Leases that nobody presented outlive their manager by so much."""
@@ -91,11 +91,18 @@ class Admission:
     def loading(self, model: str, now: float) -> None:
         """A load begins, or the way back from being parked."""
         known = self.objects.setdefault(model, Object(model, "loading", now))
-        known.state, known.since = "loading", now
+        known.state, known.since, known.warmth = "loading", now, Warmth()
 
-    def loaded(self, model: str, now: float, *, parks: bool = False) -> None:
+    def warming(self, model: str, now: float) -> None:
+        """The load is done, and a warm-up has begun that comes before the first call of others."""
         known = self.objects[model]
-        known.state, known.load_s, known.since, known.parks = "ready", now - known.since, now, parks
+        known.state, known.load_s, known.since = "warming", now - known.since, now
+
+    def loaded(self, model: str, now: float, *, parks: bool = False, warmth: Warmth | None = None) -> None:
+        known = self.objects[model]
+        before_s = (known.load_s or 0.0) if known.state == "warming" else 0.0
+        known.state, known.load_s, known.since, known.parks = "ready", before_s + now - known.since, now, parks
+        known.warmth = warmth or Warmth()
 
     def parking(self, model: str, now: float) -> list[Action]:
         """Nothing is admitted any more. `Emptied` follows when no call is in flight, at once if it was drained."""
@@ -207,6 +214,10 @@ class Admission:
                     "loadS": known.load_s,
                     "lastUsed": known.last_used,
                     "parks": known.parks,
+                    "warmup": known.warmth.warmup,
+                    "warmupS": known.warmth.seconds,
+                    "runtime": known.warmth.runtime,
+                    "problem": known.warmth.problem,
                 }
                 for known in self.objects.values()
                 if known.state != "unloading"

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import sys
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ..runtimes import member_of, runtime_named
+from .allocator import share_one_heap
 from .objects import ModelThread
+from .warmup import Order
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,7 +20,8 @@ if TYPE_CHECKING:
     from .admission import Admission
     from .calls import Call
     from .loop import Loop
-    from .records import Action
+    from .records import Action, Object, Warmth
+    from .warmup import Warmup
 
     class House(Protocol):
         """What the worker does for its objects."""
@@ -35,6 +39,9 @@ if TYPE_CHECKING:
             """Cancels all calls of one model."""
 
 
+LOADS = ("loading", "warming")
+
+
 class Holdings:
     """Loads and unloads; `on_empty` is called when the last object has gone."""
 
@@ -44,13 +51,17 @@ class Holdings:
         self._on_empty = on_empty
         self._threads: dict[str, ModelThread] = {}
         self._load_again: set[str] = set()
+        self._orders: dict[str, Order] = {}
+        """By model: which warm-up its load was ordered with last."""
 
     def __bool__(self) -> bool:
         return bool(self._threads)
 
-    def load(self, model: str) -> None:
+    def load(self, model: str, order: Order | None = None) -> None:
         """Loads an object, or has a parked one come back, after it has been unloaded or parked if that is under way."""
         known = self._house.admission.objects.get(model)
+        if order is not None:
+            self._orders[model] = order
         if known is None:
             self._start(model)
         elif known.state in ("unloading", "parking"):
@@ -58,7 +69,7 @@ class Holdings:
         elif known.state == "parked":
             self._unpark(model)
         elif known.state == "ready":
-            self._house.tell({"is": "ready", "model": model, "parks": known.parks})
+            self._tell_ready(known)
 
     def park(self, model: str) -> None:
         """Has an object give back its device memory. The manager has drained it, so nothing is in flight."""
@@ -78,7 +89,7 @@ class Holdings:
         if known.state == "unloading":
             self._house.cancel_calls(model)
             return
-        was_loading = known.state == "loading"
+        was_loading = known.state in LOADS
         actions = self._house.admission.unloading(model, time.monotonic())
         if was_loading:
             self._threads[model].close()
@@ -109,11 +120,46 @@ class Holdings:
     def progressed(self, model: str, phase: str, fraction: float | None) -> None:
         self._house.tell({"is": "progress", "model": model, "phase": phase, "fraction": fraction})
 
-    def loaded(self, model: str, parks: bool) -> None:
-        if self._house.admission.objects[model].state == "loading":
-            self._house.admission.loaded(model, time.monotonic(), parks=parks)
-            self._house.tell({"is": "ready", "model": model, "parks": parks})
+    def warming(self, model: str, warmup: Warmup, runs: bool) -> None:
+        """A call of its warm-up begins, or has ended."""
+        known = self._house.admission.objects[model]
+        if known.state == "unloading":
+            return
+        changed = True
+        if known.state == "loading":
+            self._house.admission.warming(model, time.monotonic())
+        elif known.state == "ready":
+            known.warmth = replace(known.warmth, warmup="running" if runs else "waiting", seconds=warmup.spent_s)
+        else:
+            changed = False
+        call = {"call": warmup.made + 1, "calls": warmup.calls, "spent_s": warmup.spent_s, "runs": runs}
+        self._house.tell({"is": "warming", "model": model, **call})
+        if changed:
             self._house.act([], changed=True)
+
+    def loaded(self, model: str, parks: bool, warmth: Warmth) -> None:
+        known = self._house.admission.objects[model]
+        if known.state in LOADS:
+            self._house.admission.loaded(model, time.monotonic(), parks=parks, warmth=warmth)
+            self._tell_ready(known)
+            self._house.act([], changed=True)
+
+    def warmed(self, model: str, warmth: Warmth, trace: str, *, out_of_memory: bool) -> None:
+        """A warm-up beside the calls of others has ended."""
+        print(trace, end="", file=sys.stderr, flush=True)
+        known = self._house.admission.objects[model]
+        if known.state != "ready":
+            return
+        known.warmth = warmth
+        told = {"is": "warmed_up", "model": model, "warmup_s": warmth.seconds, "runtime": warmth.runtime}
+        told |= {"problem": warmth.problem or None, "traceback": trace, "out_of_memory": out_of_memory}
+        self._house.tell(told)
+        self._house.act([], changed=True)
+
+    def _tell_ready(self, known: Object) -> None:
+        warmth = known.warmth
+        told = {"warmup": warmth.warmup, "warmup_s": warmth.seconds, "runtime": warmth.runtime}
+        self._house.tell({"is": "ready", "model": known.model, "parks": known.parks, **told})
 
     def parked(self, model: str) -> None:
         if self._house.admission.objects[model].state != "parking":
@@ -148,11 +194,14 @@ class Holdings:
     def _start(self, model: str) -> None:
         member = member_of(self.spec["name"], model.partition(":")[0])
         runtime = runtime_named(self.spec["runtime"])
+        if member is not None:
+            share_one_heap()
 
         def load(progress: Progress) -> LoadedModel:
             return runtime.load(self.spec, member, progress)
 
-        thread = ModelThread(model, load, runtime.out_of_memory, self._house.loop, self)
+        order = self._orders.get(model) or Order()
+        thread = ModelThread(model, load, runtime, order, self._house.loop, self)
         thread.lease_in_environment = member is None
         self._threads[model] = thread
         self._house.admission.loading(model, time.monotonic())
@@ -166,6 +215,8 @@ class Holdings:
 
     def _gone(self, model: str, message: dict[str, Any]) -> None:
         del self._threads[model]
+        if model not in self._load_again:
+            self._orders.pop(model, None)
         self._house.admission.gone(model)
         self._house.tell(message)
         self._house.act([], changed=True)

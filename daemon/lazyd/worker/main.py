@@ -23,6 +23,7 @@ from .loop import Loop, Timer
 from .reception import Reception
 from .records import Action, Drop, Emptied, Lease, Revoke, Tell
 from .reporter import Reporter
+from .warmup import Order
 
 if TYPE_CHECKING:
     from .calls import Call
@@ -149,7 +150,7 @@ class Worker:
             self.admission.resume(model)
             self._settle(changed=True)
         elif what in ("load", "unpark") and not self._leaving:
-            self.holdings.load(model)
+            self.holdings.load(model, Order.of(message))
         elif what == "park":
             self.holdings.park(model)
         elif what == "unload":

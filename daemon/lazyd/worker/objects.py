@@ -6,9 +6,10 @@ that run in the loop's thread.
 
 from __future__ import annotations
 
+import contextlib
+import copy
 import ctypes
 import enum
-import functools
 import inspect
 import os
 import queue
@@ -18,22 +19,28 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, cast
 
 from ..errors import NoSuchMethod
-from ..runtimes import CallCancelled, LoadAborted
+from ..runtimes import CallCancelled, Cancellation, LoadAborted
+from .allocator import give_back_memory
 from .calls import Call, one_line, traceback_of
+from .records import Warmth
+from .warmup import ASYNC, WarmupFailed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import ModuleType
     from typing import Protocol
 
-    from ..runtimes import LoadedModel, Parkable, Progress
+    from ..runtimes import LoadedModel, Parkable, Progress, Runtime
     from .loop import Loop
+    from .warmup import Order, Warmup
 
     class Watcher(Protocol):
         """Is told, in the loop's thread, what becomes of an object."""
 
         def progressed(self, model: str, phase: str, fraction: float | None) -> None: ...
-        def loaded(self, model: str, parks: bool) -> None: ...
+        def warming(self, model: str, warmup: Warmup, runs: bool) -> None: ...
+        def loaded(self, model: str, parks: bool, warmth: Warmth) -> None: ...
+        def warmed(self, model: str, warmth: Warmth, trace: str, *, out_of_memory: bool) -> None: ...
         def parked(self, model: str) -> None: ...
         def park_failed(self, model: str, reason: str, trace: str) -> None: ...
         def failed(self, model: str, reason: str, trace: str, *, out_of_memory: bool) -> None: ...
@@ -65,7 +72,8 @@ class ModelThread:
         self,
         key: str,
         load: Callable[[Progress], LoadedModel],
-        out_of_memory: Callable[[BaseException], bool],
+        runtime: Runtime,
+        order: Order,
         loop: Loop,
         watcher: Watcher,
     ) -> None:
@@ -73,7 +81,12 @@ class ModelThread:
         self._context = _client_context()
         self.lease_in_environment = False
         self._load = load
-        self._is_of_memory = out_of_memory
+        self._runtime = runtime
+        self._order = order
+        self._warmup: Warmup | None = None
+        """What is left to be made of a warm-up beside the calls of others."""
+        self._version = ""
+        self._stop_warmup = Cancellation()
         self._loop = loop
         self._watcher = watcher
         self._orders: queue.SimpleQueue[Call | _Order] = queue.SimpleQueue()
@@ -102,6 +115,7 @@ class ModelThread:
     def close(self) -> None:
         """Closes the object after what was ordered before; ends its load, or way back, if that is under way."""
         self._unwanted = True
+        self._stop_warmup.cancel()
         self._orders.put(_Order.CLOSE)
         if self._loading:
             self._loop.after(POLITE_ABORT_S, self._interrupt)
@@ -112,12 +126,18 @@ class ModelThread:
         failure: BaseException | None = None
         model: LoadedModel | None = None
         try:
-            model = self._ready(lambda: self._load(self._progress))
-            while (order := self._orders.get()) is not _Order.CLOSE:
+            with self._interruptible():
+                model = self._load(self._progress)
+                warmth = self._warm_up(model)
+            self._tell_loaded(model, warmth)
+            while (order := self._next()) is not _Order.CLOSE:
                 if order is _Order.PARK:
+                    self._warmup = None
                     self._park(model)
                 elif order is _Order.UNPARK:
-                    self._ready(functools.partial(self._unpark, model))
+                    with self._interruptible():
+                        self._unpark(model)
+                    self._tell_loaded(model, Warmth(runtime=self._version))
                 elif order.claim():
                     self._run(model, order)
                 del order  # an idle object keeps no one's arrays
@@ -125,25 +145,90 @@ class ModelThread:
             pass
         except BaseException as error:
             failure = error
+        self._warmup = None
         if model is not None:
             self._close(model)
+            del model
+        give_back_memory()
         if failure is None or self._unwanted:
             self._tell(self._watcher.closed, self.key)
         else:
             of_memory = self._is_of_memory(failure)
-            self._tell(
-                self._watcher.failed, self.key, one_line(failure), traceback_of(failure), out_of_memory=of_memory
-            )
+            self._tell(self._watcher.failed, self.key, _reason(failure), traceback_of(failure), out_of_memory=of_memory)
 
-    def _ready(self, load: Callable[[], LoadedModel]) -> LoadedModel:
-        """Loads, which may be interrupted as long as it lasts, and tells so."""
+    @contextlib.contextmanager
+    def _interruptible(self) -> Iterator[None]:
+        """Within this, `close` may interrupt it."""
         try:
-            model = load()
+            yield
         finally:
             self._end_of_load()
+
+    def _tell_loaded(self, model: LoadedModel, warmth: Warmth) -> None:
+        give_back_memory()
         if not self._unwanted:
-            self._tell(self._watcher.loaded, self.key, bool(getattr(model, "parks", False)))
-        return model
+            self._tell(self._watcher.loaded, self.key, bool(getattr(model, "parks", False)), warmth)
+
+    def _next(self) -> Call | _Order:
+        """What is to be done next. While nothing waits, the calls of a warm-up are made."""
+        while self._warmup is not None and self._orders.empty():
+            self._warm_beside(self._warmup)
+        return self._orders.get()
+
+    # Its warm-up.
+
+    def _warm_up(self, model: LoadedModel) -> Warmth:
+        """Makes all calls of a synchronous warm-up, or leaves them for later."""
+        version = getattr(self._runtime, "version", None)
+        self._version = version() if version is not None else ""
+        if self._order.is_known(self._version):
+            return Warmth("known", runtime=self._version)
+        warmup = self._order.plan(model)
+        if warmup is None:
+            return Warmth(runtime=self._version)
+        if self._order.mode == ASYNC:
+            self._warmup = warmup
+            return Warmth("waiting", runtime=self._version)
+        while not warmup.is_over:
+            self._make_call(warmup)
+        return Warmth("done", warmup.spent_s, self._version)
+
+    def _make_call(self, warmup: Warmup) -> None:
+        """One call; it may be interrupted. Raises `LoadAborted`, `WarmupFailed`."""
+        if self._unwanted:
+            raise LoadAborted
+        self._tell_warming(warmup, runs=True)
+        try:
+            warmup.call(self._stop_warmup)
+        except CallCancelled:
+            raise LoadAborted from None
+
+    def _warm_beside(self, warmup: Warmup) -> None:
+        """The next call of a warm-up beside the calls of others."""
+        problem, trace, of_memory = "", "", False
+        try:
+            with self._lock:
+                self._loading = True
+            with self._interruptible():
+                self._make_call(warmup)
+        except LoadAborted:
+            self._warmup = None
+            return
+        except BaseException as error:
+            problem, trace, of_memory = _reason(error), traceback_of(error), self._is_of_memory(error)
+        if not problem and not warmup.is_over:
+            self._tell_warming(warmup, runs=False)
+            return
+        self._warmup = None
+        warmth = Warmth("failed" if problem else "done", warmup.spent_s, self._version, problem)
+        self._tell(self._watcher.warmed, self.key, warmth, trace, out_of_memory=of_memory)
+
+    def _tell_warming(self, warmup: Warmup, *, runs: bool) -> None:
+        self._tell(self._watcher.warming, self.key, copy.copy(warmup), runs)  # as it is now
+
+    def _is_of_memory(self, error: BaseException) -> bool:
+        cause = error.__cause__ if isinstance(error, WarmupFailed) else None
+        return self._runtime.out_of_memory(cause or error)
 
     def _park(self, model: LoadedModel) -> None:
         try:
@@ -153,10 +238,9 @@ class ModelThread:
         else:
             self._tell(self._watcher.parked, self.key)
 
-    def _unpark(self, model: LoadedModel) -> LoadedModel:
+    def _unpark(self, model: LoadedModel) -> None:
         self._progress("unparking")
         cast("Parkable", model).unpark()
-        return model
 
     def _close(self, model: LoadedModel) -> None:
         try:
@@ -264,6 +348,11 @@ def _each(pieces: Iterator[Any], call: Call, take: Callable[[Any], None]) -> Any
     finally:
         if inspect.isgenerator(pieces):
             pieces.close()
+
+
+def _reason(error: BaseException) -> str:
+    """Why it failed, in one line."""
+    return str(error) if isinstance(error, WarmupFailed) else one_line(error)
 
 
 def _look(call: Call) -> None:

@@ -44,10 +44,22 @@ class Drain:
     done: bool = False
 
 
+@dataclass(frozen=True)
+class Warmth:
+    """What has come of an object's warm-up, as `lazyd.core.events.ObjectReport` spells it."""
+
+    warmup: str = ""
+    seconds: float = 0.0
+    """In its calls."""
+    runtime: str = ""
+    """Version of the runtime."""
+    problem: str = ""
+
+
 @dataclass(eq=False)
 class Object:
-    """One model of this worker. `state` is ``loading`` (also on the way back from being parked), ``ready``,
-    ``parking``, ``parked`` or ``unloading``."""
+    """One model of this worker. `state` is ``loading`` (also on the way back from being parked), ``warming``,
+    ``ready``, ``parking``, ``parked`` or ``unloading``."""
 
     model: str
     state: str
@@ -56,6 +68,7 @@ class Object:
     last_used: float | None = None
     parks: bool = False
     """It can give back its device memory and stay."""
+    warmth: Warmth = field(default_factory=lambda: Warmth())
     drain: Drain | None = None
     leases: dict[str, Lease] = field(default_factory=dict)
 

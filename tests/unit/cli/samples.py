@@ -170,3 +170,27 @@ def describe() -> dict[str, Any]:
 
 def event(kind: str = "ready", **fields: Any) -> dict[str, Any]:
     return {"seq": 1, "time": 1767225600.0, "kind": kind, "model": "gemma", "data": {}, "dropped": 0, **fields}
+
+
+def known(*models: str, **fields: Any) -> dict[str, Any]:
+    """The first reply of ``History``: models that take 1 GiB and load in 4 s."""
+    names = models or ("gemma",)
+    ways = {"ram": {"peak": {"ram_bytes": GIB}, "source": "learned"}}
+    return {
+        "config": {
+            "settings": {"budget": {"ram": 0.8}},
+            "models": {name: {"name": name, "runtime": "llama_cpp"} for name in names},
+        },
+        "pins": [],
+        "facts": {
+            "devices": [{"name": "ram", "kind": "host", "totalBytes": 16 * GIB}],
+            "models": {name: {"loadSec": 4.0, "ways": ways} for name in names},
+        },
+        "kept": 200_000,
+        **fields,
+    }
+
+
+def used(*uses: tuple[float, str, float]) -> dict[str, Any]:
+    """A page of ``History``."""
+    return {"uses": [{"began": began, "model": model, "busySec": busy} for began, model, busy in uses]}

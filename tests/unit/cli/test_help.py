@@ -17,7 +17,7 @@ from .conftest import Lazyctl
 
 CONTRACT = (
     *("status", "load", "unload", "warm", "call", "run", "show", "reserve", "pin", "unpin", "health", "events", "logs"),
-    *("reload", "config", "version", "completion"),
+    *("reload", "simulate", "config", "version", "completion"),
 )
 
 

@@ -28,6 +28,11 @@ REPLIES: dict[str, Any] = {
     "Health": samples.health(gemma="loaded"),
     "Describe": samples.describe(),
     "Subscribe": samples.event(),
+    "History": {
+        **samples.known(),
+        **samples.used((1767225600.0, "gemma", 0.5)),
+        "problems": ["history.db was damaged"],
+    },
 }
 
 

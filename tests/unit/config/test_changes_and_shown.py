@@ -62,6 +62,10 @@ def test_a_spec_is_shown_in_the_words_of_the_configuration(accepted: Accepted) -
         "min_residency": "0s",
         "max_wait": "2s",
         "idempotent": [],
+        "ram_lock": False,
+        "priority": 0,
+        "load_slow_above": "3x",
+        "prewarm": {"when": "learned"},
         "options": {"n_ctx": 1},
     }
 

@@ -155,8 +155,8 @@ def test_a_key_of_a_model_that_is_not_built_yet_is_an_error(lines: Lines, key: s
 
 
 def test_a_subtable_that_is_not_built_yet_is_one_error(lines: Lines) -> None:
-    assert lines(MODEL_M + "[models.m.warmup]\nmode = 'sync'\ncalls = 2") == [
-        "0.toml:4: models.m.warmup: not built yet; leave it out"
+    assert lines(MODEL_M + "[models.m.ready]\nhttp = '/stats'\nport = true") == [
+        "0.toml:4: models.m.ready: not built yet; leave it out"
     ]
 
 

@@ -75,6 +75,7 @@ def test_every_key_of_a_model(accepted: Accepted, tmp_path: Path) -> None:
             path="/data/weights",
             tier=Tier.RESIDENT,
             idle_timeout_s=None,
+            idle_written=True,
             load_timeout_s=30,
             device=("ram",),
             memory_bytes=700 * MIB,

@@ -9,11 +9,22 @@ import pytest
 
 from lazyd import config
 from lazyd.config import Files, keys, reference
-from lazyd.core.spec import Config, ModelSpec, Settings
+from lazyd.config.keys import Group, Key
+from lazyd.core.spec import Config, Fallback, ModelSpec, Prewarm, Settings, Warmup
 
 ROOT = Path(__file__).parents[3]
 COMMENTED = ROOT / "etc/lazyd.toml"
 ALL_KEYS = keys.DAEMON + keys.BUDGET + keys.MODEL
+
+
+def groups(table: tuple[Key, ...]) -> list[Group]:
+    """The tables inside a table, and those inside them."""
+    found = [key.kind for key in table if isinstance(key.kind, Group)]
+    return found + [inner for group in found for inner in groups(group.keys)]
+
+
+INNER = [key for group in groups(keys.MODEL) for key in group.keys]
+STRUCTS = {"warmup": Warmup(), "prewarm": Prewarm(), "fallback": Fallback(model="m")}
 
 
 def accepted(path: Path) -> Config:
@@ -33,7 +44,13 @@ def test_the_commented_configuration_changes_nothing() -> None:
 
 def test_the_commented_configuration_names_every_key() -> None:
     text = COMMENTED.read_text()
-    missing = [key.name for key in ALL_KEYS if not re.search(rf"^#( Not built yet: )?{key.written} = ", text, re.M)]
+    missing = [
+        key.name
+        for key in (*ALL_KEYS, *INNER)
+        if not re.search(
+            rf"^#(( Not built yet: | Or: )?{key.written} = |\[models.gemma\.(\w+\.)?{key.name}\]$)", text, re.M
+        )
+    ]
     assert missing == []
 
 
@@ -41,7 +58,7 @@ def test_every_commented_key_is_accepted_once_uncommented(tmp_path: Path) -> Non
     path = tmp_path / "lazyd.toml"
     path.write_text(re.sub(r"^#(?=\S)", "", COMMENTED.read_text(), flags=re.M))
     every = accepted(path)
-    assert sorted(every.models) == ["gemma", "strategy/*"]
+    assert sorted(every.models) == ["gemma", "gemma-small", "strategy/*"]
     assert every.aliases == {"reader": "gemma"}
     one_gpu = Settings(budget={**Settings().budget, "gpu0": 20 << 30})
     assert every.settings == one_gpu, "but for a GPU's budget, the values shown are the defaults"
@@ -55,9 +72,29 @@ def test_defaults_of_the_table_are_those_of_the_spec() -> None:
         else:
             held = Settings().budget["ram"] if key.name == "ram" else getattr(Settings(), key.target)
         assert key.kind is not None
-        shown = key.kind.show(held)
-        written = {True: "true", False: "false"}.get(shown) if isinstance(shown, bool) else None
-        assert key.default == (written or (f'"{shown}"' if isinstance(shown, str) else str(shown))), key.name
+        assert key.default == written(key.kind.show(held)), key.name
+
+
+def written(shown: object) -> str:
+    if isinstance(shown, bool):
+        return str(shown).lower()
+    return f'"{shown}"' if isinstance(shown, str) else str(shown)
+
+
+@pytest.mark.parametrize("name", STRUCTS)
+def test_defaults_of_a_table_inside_are_those_of_its_struct(name: str) -> None:
+    (group,) = (key.kind for key in keys.MODEL if key.name == name)
+    assert isinstance(group, Group)
+    assert {key.target for key in group.keys} == set(STRUCTS[name].__struct_fields__)
+    defaults = [key for key in group.keys if key.default is not None]
+    assert defaults
+    for key in defaults:
+        assert key.kind is not None
+        assert key.default == written(key.kind.show(getattr(STRUCTS[name], key.target))), key.name
+
+
+def test_every_key_of_a_table_inside_is_built() -> None:
+    assert [key.name for key in INNER if not key.built] == []
 
 
 def test_every_built_key_is_a_field_that_exists() -> None:
@@ -70,7 +107,7 @@ def test_every_built_key_is_a_field_that_exists() -> None:
 
 def test_every_field_of_a_spec_can_be_configured() -> None:
     configured = {key.target for key in keys.MODEL if key.built}
-    assert set(ModelSpec.__struct_fields__) - configured == {"name", "version", "source"}
+    assert set(ModelSpec.__struct_fields__) - configured == {"name", "version", "source", "idle_written"}
 
 
 def test_the_page_has_the_tables_of_keys() -> None:

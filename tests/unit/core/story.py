@@ -17,8 +17,9 @@ from lazyd.core.spec import GIB, Config, ModelSpec, Settings, Tier
 
 
 def spec(name: str, **fields: Any) -> ModelSpec:
-    """A model of the python runtime; its name may carry a version."""
+    """A model of the python runtime; its name may carry a version. An idle time that is given was written down."""
     head, _, version = name.partition(":")
+    fields.setdefault("idle_written", "idle_timeout_s" in fields)
     return ModelSpec(name=head, version=version, runtime="python", factory="zoo:load", **fields)
 
 

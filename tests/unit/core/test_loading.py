@@ -77,7 +77,7 @@ def test_a_timeout_names_the_phase_of_the_load() -> None:
     request = story.get("gemma", timeout=5)
     story.tell(events.LoadProgress(worker=story.worker("gemma"), model="gemma", phase="weights", fraction=0.4))
     story.wait(6)
-    assert story.answers[request] == answers.Timeout(model="gemma", phase="weights", timeout_sec=5)
+    assert story.answers[request] == answers.Timeout(model="gemma", phase="weights", timeout_sec=5, expected_sec=7.5)
 
 
 def test_a_load_without_progress_fails_and_one_with_progress_does_not() -> None:
@@ -238,3 +238,29 @@ def test_an_unknown_model_names_the_nearest() -> None:
 def test_a_step_that_the_table_does_not_have_is_a_bug() -> None:
     with pytest.raises(IllegalTransition):
         step(State.COLD, State.READY)
+
+
+def test_residents_are_loaded_in_the_order_of_their_priority_those_of_the_same_together() -> None:
+    first, both = spec("first", tier=RESIDENT, priority=5), [spec(n, tier=RESIDENT, priority=1) for n in ("b", "c")]
+    story = Story(spec("last", tier=RESIDENT), *both, first)
+    assert [name for name in ("first", "b", "c", "last") if story.state(name) is State.LOADING] == ["first"]
+    story.ready("first")
+    assert [name for name in ("b", "c", "last") if story.state(name) is State.LOADING] == ["b", "c"]
+    story.ready("b")
+    assert story.state("last") is State.COLD
+    story.ready("c")
+    assert story.state("last") is State.LOADING
+
+
+def test_a_resident_that_somebody_asks_for_does_not_wait_for_others() -> None:
+    story = Story(spec("first", tier=RESIDENT, priority=5), spec("last", tier=RESIDENT))
+    story.get("last")
+    assert story.state("last") is State.LOADING
+
+
+def test_a_resident_that_fails_or_has_no_room_keeps_no_other_from_loading() -> None:
+    broken, large = spec("broken", tier=RESIDENT, priority=5), spec("large", tier=RESIDENT, priority=3)
+    story = Story(broken, large, spec("last", tier=RESIDENT), sizes={"large": 40})
+    story.tell(events.ObjectFailed(worker=story.worker("broken"), model="broken", reason="no such file"))
+    assert story.state("large") is State.COLD
+    assert story.state("last") is State.LOADING

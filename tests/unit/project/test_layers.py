@@ -22,14 +22,17 @@ ALLOWED = {
     "lazyd.client": ("lazyd.errors", "lazyd.places", "lazyd.wire"),
     "lazyd.config": ("lazyd.core", "lazyd.durable", "lazyd.places", "lazyd.runtimes.llama_cpp_locked"),
     "lazyd.devices": ("lazyd.core",),
+    "lazyd.replay": ("lazyd.core", "lazyd.manager.readiness.schedules"),
     "lazyd.varlink": ("lazyd.errors", "lazyd.wire"),
     "lazyd.runtimes": (),
     "lazyd.worker": ("lazyd.client", "lazyd.errors", "lazyd.runtimes", "lazyd.wire"),
     "lazyctl": (
         "lazyd.client",
         "lazyd.config",
+        "lazyd.core.spec",
         "lazyd.errors",
         "lazyd.places",
+        "lazyd.replay",
         "lazyd.wire",
     ),
 }

@@ -124,11 +124,21 @@ def load(factory: str, member: str | None = None, **options: Any) -> tuple[Any, 
     return runtime_named("python").load(spec, member, lambda phase, _: phases.append(phase)), phases
 
 
-def test_warm_up_comes_before_ready_and_close_at_the_end() -> None:
+def test_an_object_with_a_warm_up_says_so_and_its_close_comes_at_the_end() -> None:
     model, phases = load("Warm")
-    assert phases == ["importing", "loading", "warming"]
+    assert phases == ["importing", "loading"]
+    assert (model.warms_itself, model.warmup_method) == (True, "warmup")
     model.close()
-    assert model._instance.happened == ["warmup", "close"]
+    assert model._instance.happened == ["close"]
+
+
+def test_a_long_text_is_of_so_many_words_or_of_as_many_as_the_object_takes() -> None:
+    model, _ = load("Warm")
+    assert model.text_of("one two", 3) == "one two one"
+    with pytest.raises(ValueError, match="max_seq_len"):
+        model.text_of("word", "max_seq_len")
+    model._instance.max_seq_len = 4
+    assert model.text_of("word", "max_seq_len") == "word word word word"
 
 
 def test_what_lazyd_calls_itself_is_not_for_clients() -> None:

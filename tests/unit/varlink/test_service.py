@@ -19,6 +19,7 @@ STRUCTS = {
     "Status": parameters.Status,
     "Describe": parameters.OfModel,
     "Logs": parameters.Logs,
+    "History": parameters.History,
     "Load": parameters.Load,
     "Get": parameters.Get,
     "Release": parameters.Release,

@@ -60,6 +60,9 @@ def still_busy(number: int) -> Tell:
 # Tokens.
 
 
+NOT_WARMED = {"warmup": "", "warmupS": 0.0, "runtime": "", "problem": ""}
+
+
 def test_a_token_serves_one_connection(desk: Desk) -> None:
     desk.lease("a")
     assert desk.rules.present("t-a", "another") == (None, [])
@@ -341,10 +344,12 @@ def test_a_model_on_its_way_back_loads_and_is_then_as_before(desk: Desk) -> None
     desk.now += 100
     desk.rules.loading(MODEL, desk.now)
     told = {"model": MODEL, "state": "loading", "since": desk.now, "loadS": 0.0, "lastUsed": 100.0, "parks": True}
+    told |= NOT_WARMED
     assert desk.rules.report()["objects"] == [told]
     desk.now += 2
     desk.rules.loaded(MODEL, desk.now, parks=True)
     told = {"model": MODEL, "state": "ready", "since": desk.now, "loadS": 2.0, "lastUsed": 100.0, "parks": True}
+    told |= NOT_WARMED
     assert desk.rules.report()["objects"] == [told]
     assert desk.call(desk.lease("b"))
 

@@ -9,12 +9,19 @@ from lazyd.varlink.service import Method, Service, not_implemented
 from .calling import Caller
 from .looking import Looking
 from .methods import Methods
+from .recorded import Recorded
 from .reservations import Reservations
 from .roles import ADMINS, EVERYBODY, Roles
 
 
 def service(
-    version: str, roles: Roles, looking: Looking, methods: Methods, reservations: Reservations, caller: Caller
+    version: str,
+    roles: Roles,
+    looking: Looking,
+    recorded: Recorded,
+    methods: Methods,
+    reservations: Reservations,
+    caller: Caller,
 ) -> Service:
     """All that the control socket answers."""
     table = {
@@ -24,6 +31,7 @@ def service(
         "Metrics": Method(looking.metrics, roles=EVERYBODY),
         "Logs": Method(looking.logs, given_for.Logs, roles=EVERYBODY, more_only=True),
         "Subscribe": Method(looking.subscribe, roles=EVERYBODY, more_only=True),
+        "History": Method(recorded.history, given_for.History, roles=EVERYBODY, more_only=True),
         "Load": Method(methods.load, given_for.Load, roles=EVERYBODY),
         "Get": Method(methods.get, given_for.Get, roles=EVERYBODY),
         "Release": Method(methods.release, given_for.Release, roles=EVERYBODY),

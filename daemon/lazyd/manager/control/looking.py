@@ -6,7 +6,7 @@ import asyncio
 import os
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from time import monotonic
+from time import monotonic, time
 from typing import Any
 
 import msgspec
@@ -93,7 +93,7 @@ class Looking:
         Raises:
             ModelNotFound: the name means none.
         """
-        found = view.model(self._core, name, monotonic())
+        found = view.model(self._core, name, monotonic(), epoch())
         if found is None:
             raise self._not_found(name)
         return found
@@ -203,9 +203,9 @@ class Looking:
 
     def _models(self, name: str | None) -> list[Model]:
         if name is None:
-            return view.models(self._core, monotonic())
+            return view.models(self._core, monotonic(), epoch())
         if "*" in name and name in self._configuration.config.models:
-            return [model for model in view.models(self._core, monotonic()) if model.family == name]
+            return [model for model in view.models(self._core, monotonic(), epoch()) if model.family == name]
         return [self.model(name)]
 
     def _models_and_why(self, name: str | None) -> list[Model]:
@@ -228,6 +228,11 @@ class Looking:
         if warnings := [*self._configuration.warnings, *self._fit.warnings, *self._measuring.warnings]:
             daemon["warnings"] = warnings
         return daemon
+
+
+def epoch() -> float:
+    """What is to be added to the core's clock to get the time of day."""
+    return time() - monotonic()
 
 
 def largest(using: Mapping[int, int]) -> list[Stranger]:

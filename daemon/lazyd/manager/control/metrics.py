@@ -62,6 +62,12 @@ def text(core: Core, uptime_s: float, deaths: Mapping[str, int], clients: int) -
     per_model("in_flight", "gauge", "Leases with a call in flight.", "in_flight")
     per_model("waiting", "gauge", "Requests that wait for it.", "waiting")
     per_model("last_load_seconds", "gauge", "How long its last load took.", "last_load_s")
+    per_model("load_median_seconds", "gauge", "Median of its last 20 loads, without warm-ups.", "load_median_s")
+    per_model("load_p95_seconds", "gauge", "What 95 % of its last 20 loads did not exceed.", "load_p95_s")
+    per_model("warmup_median_seconds", "gauge", "Median of its last 20 warm-ups.", "warmup_median_s")
+    per_model("warmup_p95_seconds", "gauge", "What 95 % of its last 20 warm-ups did not exceed.", "warmup_p95_s")
+    per_model("warmup_success_ratio", "gauge", "Part of its last 20 warm-ups that succeeded.", "warmup_success")
+    per_model("fell_back", "gauge", "1 while its warm-ups are synchronous against its configuration.", "fell_back")
     return "\n".join(lines) + "\n"
 
 

@@ -8,7 +8,6 @@ loads have taken than was estimated from their files.
 
 from __future__ import annotations
 
-import contextlib
 import math
 import sqlite3
 import time
@@ -19,6 +18,7 @@ import msgspec
 
 from lazyd.core.needs import MOST_BYTES, Need, gpus_of
 
+from ..state.database import Shape
 from .lessons import Known, Lesson, Life, Peak, Subject, after_life
 
 MOST = 10_000
@@ -26,7 +26,9 @@ MOST = 10_000
 MOST_LIVES = 8
 """A runtime's factor is a mean in which the last lives weigh most."""
 
-TABLES = """
+SHAPE = Shape(
+    version=1,
+    tables="""
 CREATE TABLE peaks (identity TEXT, files TEXT, way TEXT, peak TEXT NOT NULL, service TEXT, changed REAL NOT NULL,
     PRIMARY KEY (identity, files, way)) WITHOUT ROWID;
 CREATE INDEX peaks_by_age ON peaks (changed);
@@ -35,12 +37,15 @@ CREATE TABLE dry_runs (identity TEXT, files TEXT, needs TEXT NOT NULL, changed R
 CREATE INDEX dry_runs_by_age ON dry_runs (changed);
 CREATE TABLE factors (runtime TEXT, device TEXT, factor REAL NOT NULL, lives INTEGER NOT NULL,
     PRIMARY KEY (runtime, device)) WITHOUT ROWID;
-"""
-_COLUMNS = {
-    "peaks": "identity, files, way, peak, service, changed",
-    "dry_runs": "identity, files, needs, changed",
-    "factors": "runtime, device, factor, lives",
-}
+""",
+    columns={
+        "peaks": "identity, files, way, peak, service, changed",
+        "dry_runs": "identity, files, needs, changed",
+        "factors": "runtime, device, factor, lives",
+    },
+    holds="what loads need",
+    afresh="what loads need is learned afresh",
+)
 _FACTOR = """
 INSERT INTO factors VALUES (?, ?, ?, 1) ON CONFLICT (runtime, device) DO UPDATE SET
     lives = min(lives + 1, :most), factor = factor + (excluded.factor - factor) / min(lives + 1, :most)
@@ -63,36 +68,15 @@ def known(database: sqlite3.Connection, subject: Subject) -> Known:
 
 
 def write(database: sqlite3.Connection, lessons: Sequence[Lesson]) -> None:
-    """All of it or nothing. Raises `sqlite3.Error`."""
-    database.execute("BEGIN IMMEDIATE")
-    try:
-        for lesson in lessons:
-            if isinstance(lesson, Life):
-                _write_life(database, lesson)
-            else:
-                row = (*_key(lesson.subject), _text(lesson.needs), time.time())
-                database.execute("INSERT OR REPLACE INTO dry_runs VALUES (?, ?, ?, ?)", row)
-        _forget(database, "peaks", "identity, files, way")
-        _forget(database, "dry_runs", "identity, files")
-        database.execute("COMMIT")
-    except BaseException:
-        with contextlib.suppress(sqlite3.Error):
-            database.execute("ROLLBACK")
-        raise
-
-
-def in_memory(source: sqlite3.Connection | None) -> sqlite3.Connection:
-    """A database that nobody else sees, with all of `source` that is understood; that is closed."""
-    memory = sqlite3.connect(":memory:", isolation_level=None)
-    memory.executescript(TABLES)
-    if source is not None:
-        for table, columns in _COLUMNS.items():
-            with contextlib.suppress(sqlite3.Error):  # a newer version may have changed it, or it is damaged
-                rows = source.execute(f"SELECT {columns} FROM {table}").fetchall()
-                marks = ", ".join("?" for _ in columns.split(","))
-                memory.executemany(f"INSERT INTO {table} ({columns}) VALUES ({marks})", rows)
-        source.close()
-    return memory
+    """Inside a transaction. Raises `sqlite3.Error`."""
+    for lesson in lessons:
+        if isinstance(lesson, Life):
+            _write_life(database, lesson)
+        else:
+            row = (*_key(lesson.subject), _text(lesson.needs), time.time())
+            database.execute("INSERT OR REPLACE INTO dry_runs VALUES (?, ?, ?, ?)", row)
+    _forget(database, "peaks", "identity, files, way")
+    _forget(database, "dry_runs", "identity, files")
 
 
 def _write_life(database: sqlite3.Connection, life: Life) -> None:

@@ -89,7 +89,7 @@ class Predictor:
         self._learning.learn(Life(subject, effect.way, effect.peak, effect.service, factors))
 
     async def foresee(self, spec: ModelSpec) -> Predicted:
-        """What is thought of loading it: by way, and the files that it maps.
+        """What is thought of loading it: by way, how it can be divided, and the files that it maps.
 
         Raises:
             OSError: a file of the model is missing or cannot be read.

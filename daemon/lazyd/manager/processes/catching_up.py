@@ -19,9 +19,14 @@ from lazyd.core.events import (
     ObjectFailed,
     ObjectParked,
     ObjectReady,
+    ObjectReport,
     ObjectUnloaded,
+    ObjectWarming,
+    WarmupEnded,
     WorkerReport,
 )
+
+LOADS = ("loading", "warming")
 
 
 def missed(known: WorkerReport, now: WorkerReport) -> Iterator[Event]:
@@ -30,19 +35,47 @@ def missed(known: WorkerReport, now: WorkerReport) -> Iterator[Event]:
     objects = {found.model: found for found in now.objects}
     for old in known.objects:
         new = objects.get(old.model)
-        if new is None and old.state == "loading":
+        if new is None and old.state in LOADS:
             yield ObjectFailed(worker=worker, model=old.model, reason="the load ended while no manager was there")
         elif new is None:
             yield ObjectUnloaded(worker=worker, model=old.model)
         elif new.state == old.state:
-            continue
-        elif new.state == "ready":
-            yield ObjectReady(worker=worker, model=old.model, parks=new.parks)
+            yield from _missed_of_warmup(worker, old, new)
+        elif new.state == "warming":
+            yield ObjectWarming(worker=worker, model=old.model, call=1, calls=1)
+        elif new.state in ("ready", "draining"):
+            if old.state not in ("ready", "draining"):
+                ended = new.warmup in ("running", "failed")
+                yield ObjectReady(
+                    worker=worker,
+                    model=old.model,
+                    parks=new.parks,
+                    warmup="waiting" if ended else new.warmup,
+                    warmup_s=new.warmup_s,
+                    runtime=new.runtime,
+                )
+            yield from _missed_of_warmup(worker, old, new)
         elif new.state in ("parking", "parked"):  # in either state it serves no more
             yield ObjectParked(worker=worker, model=old.model)
     leases = {lease.lease: lease for lease in now.leases}
     for lease in known.leases:
         yield from _missed_of_lease(worker, lease, leases.get(lease.lease))
+
+
+def _missed_of_warmup(worker: str, old: ObjectReport, new: ObjectReport) -> Iterator[Event]:
+    """Of one beside the calls of others."""
+    if new.warmup == old.warmup or new.state not in ("ready", "draining"):
+        return
+    if new.warmup == "failed" or (new.warmup == "done" and old.warmup in ("waiting", "running")):
+        yield WarmupEnded(
+            worker=worker,
+            model=new.model,
+            warmup_s=new.warmup_s,
+            runtime=new.runtime,
+            problem=new.problem or None,
+        )
+    elif new.warmup in ("waiting", "running"):
+        yield ObjectWarming(worker=worker, model=new.model, call=1, calls=1, runs=new.warmup == "running")
 
 
 def _missed_of_lease(worker: str, old: LeaseReport, new: LeaseReport | None) -> Iterator[Event]:

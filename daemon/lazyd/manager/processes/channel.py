@@ -56,7 +56,10 @@ class Channel:
     # What the core wants of the worker.
 
     def load(self, effect: LoadObject) -> None:
-        self._send({"do": "load", "model": effect.model})
+        order: dict[str, Any] = {"do": "load", "model": effect.model}
+        if effect.warmup:
+            order |= {"warmup": effect.warmup, "table": effect.table, "warmed_by": effect.warmed_by}
+        self._send(order)
 
     def unload(self, effect: UnloadObject) -> None:
         self._send({"do": "unload", "model": effect.model})

@@ -106,12 +106,61 @@ class Progress(Said, frozen=True):
         return events.LoadProgress(worker=worker, model=self.model, phase=self.phase, fraction=self.fraction)
 
 
+class Warming(Said, frozen=True):
+    model: str
+    call: int
+    calls: int
+    spent_s: float = 0.0
+    runs: bool = True
+
+    def event(self, worker: str) -> Event:
+        return events.ObjectWarming(
+            worker=worker,
+            model=self.model,
+            call=self.call,
+            calls=self.calls,
+            spent_s=self.spent_s,
+            runs=self.runs,
+        )
+
+
 class Ready(Said, frozen=True):
     model: str
     parks: bool = False
+    warmup: str = ""
+    warmup_s: float = 0.0
+    runtime: str = ""
 
     def event(self, worker: str) -> Event:
-        return events.ObjectReady(worker=worker, model=self.model, parks=self.parks)
+        return events.ObjectReady(
+            worker=worker,
+            model=self.model,
+            parks=self.parks,
+            warmup=self.warmup,
+            warmup_s=self.warmup_s,
+            runtime=self.runtime,
+        )
+
+
+class WarmedUp(Said, frozen=True):
+    """A warm-up beside the calls of others has ended."""
+
+    model: str
+    warmup_s: float = 0.0
+    runtime: str = ""
+    problem: str | None = None
+    traceback: str = ""
+    out_of_memory: bool = False
+
+    def event(self, worker: str) -> Event:
+        return events.WarmupEnded(
+            worker=worker,
+            model=self.model,
+            warmup_s=self.warmup_s,
+            runtime=self.runtime,
+            problem=self.problem,
+            out_of_memory=self.out_of_memory,
+        )
 
 
 class Failed(Said, frozen=True):
@@ -203,7 +252,9 @@ class StillBusy(Said, frozen=True):
 FromWorker = (
     Report
     | Progress
+    | Warming
     | Ready
+    | WarmedUp
     | Failed
     | Unloaded
     | Parked

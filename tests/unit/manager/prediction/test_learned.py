@@ -15,9 +15,10 @@ import msgspec
 import pytest
 
 from lazyd.core.needs import Need
-from lazyd.manager.prediction import learned, peaks
-from lazyd.manager.prediction.learned import SCHEMA, Store
+from lazyd.manager.prediction import peaks
+from lazyd.manager.prediction.learned import Store
 from lazyd.manager.prediction.lessons import DryRun, Known, Life, Peak, Subject
+from lazyd.manager.state import database
 
 GEMMA = Subject("gemma", "files", "llama_cpp")
 
@@ -50,7 +51,7 @@ def test_nothing_is_known_and_no_file_is_made_by_asking(store: Store, path: str)
 
 
 def test_what_was_learned_outlives_the_store(store: Store, path: str) -> None:
-    store.write([life(100, service=80), life(20, 300, way="gpu"), DryRun(GEMMA, {"source": "dry run"})])
+    store.learn([life(100, service=80), life(20, 300, way="gpu"), DryRun(GEMMA, {"source": "dry run"})])
     store.close()
     known = Store(path).known(GEMMA)
     assert known.ways == {"ram": Peak(Need(100), Need(80)), "gpu": Peak(Need(20, (300,)))}
@@ -60,40 +61,40 @@ def test_what_was_learned_outlives_the_store(store: Store, path: str) -> None:
 
 @pytest.mark.parametrize("other", [Subject("gemma2", "files", "llama_cpp"), Subject("gemma", "files2", "llama_cpp")])
 def test_of_another_model_or_other_files_nothing_is_known(store: Store, other: Subject) -> None:
-    store.write([life(100), DryRun(GEMMA, {})])
+    store.learn([life(100), DryRun(GEMMA, {})])
     assert store.known(other) == Known()
 
 
 def test_a_peak_rises_at_once_and_sinks_by_a_tenth_a_life(store: Store) -> None:
-    store.write([life(1000, service=1000)])
-    store.write([life(2000, service=1500)])
+    store.learn([life(1000, service=1000)])
+    store.learn([life(2000, service=1500)])
     assert store.known(GEMMA).ways["ram"] == Peak(Need(2000), Need(1500))
-    store.write([life(1000, service=500)])
+    store.learn([life(1000, service=500)])
     assert store.known(GEMMA).ways["ram"] == Peak(Need(1900), Need(1400))
-    store.write([life(1000)])  # it never served: nothing is said of service
+    store.learn([life(1000)])  # it never served: nothing is said of service
     assert store.known(GEMMA).ways["ram"] == Peak(Need(1810), Need(1400))
 
 
 def test_each_device_moves_for_itself(store: Store) -> None:
-    store.write([life(100, 1000, 500, way="gpu 1+2")])
-    store.write([life(200, 500, 600, way="gpu 1+2")])
+    store.learn([life(100, 1000, 500, way="gpu 1+2")])
+    store.learn([life(200, 500, 600, way="gpu 1+2")])
     assert store.known(GEMMA).ways["gpu 1+2"].peak == Need(200, (950, 600))
 
 
 def test_lives_that_are_written_at_once_count_one_after_the_other(store: Store) -> None:
-    store.write([life(1000), life(0), life(0)])
+    store.learn([life(1000), life(0), life(0)])
     assert ram(store) == 810
 
 
 def test_a_runtimes_factor_is_a_mean_in_which_the_last_lives_weigh_most(store: Store) -> None:
     other = Subject("smollm2", "files", "llama_cpp")
-    store.write([life(1, factors={"ram": 2.0})])
+    store.learn([life(1, factors={"ram": 2.0})])
     assert store.known(other).factors == {"ram": 2.0}
-    store.write([life(1, factors={"ram": 1.0, "gpu": 3.0})])
+    store.learn([life(1, factors={"ram": 1.0, "gpu": 3.0})])
     assert store.known(other).factors == {"ram": 1.5, "gpu": 3.0}
     for _ in range(100):
-        store.write([life(1, factors={"ram": 1.0})])
-    store.write([life(1, factors={"ram": 2.0})])
+        store.learn([life(1, factors={"ram": 1.0})])
+    store.learn([life(1, factors={"ram": 2.0})])
     assert store.known(other).factors["ram"] == pytest.approx(1 + 1 / 8, rel=0.01)
     assert store.known(Subject("voice", "files", "onnx")).factors == {}
 
@@ -104,10 +105,10 @@ def test_what_changed_longest_ago_is_forgotten(store: Store, monkeypatch: pytest
     monkeypatch.setattr("time.time", lambda: float(next(now)))
     subjects = [Subject(f"m{number}", "files", "python") for number in range(5)]
     for subject in subjects[:3]:
-        store.write([life(1, subject=subject), DryRun(subject, {})])
-    store.write([life(1, subject=subjects[0])])
+        store.learn([life(1, subject=subject), DryRun(subject, {})])
+    store.learn([life(1, subject=subjects[0])])
     for subject in subjects[3:]:
-        store.write([life(1, subject=subject), DryRun(subject, {})])
+        store.learn([life(1, subject=subject), DryRun(subject, {})])
     assert [bool(store.known(subject).ways) for subject in subjects] == [True, False, False, True, True]
     assert [store.known(subject).dry_run for subject in subjects] == [None, None, {}, {}, {}]
 
@@ -121,7 +122,7 @@ def test_the_file_grows_no_more_once_the_oldest_are_forgotten(
     def learn(numbers: range) -> int:
         for number in numbers:
             subject = Subject(f"{number:032}", "0" * 32, "llama_cpp")
-            store.write([life(10**10, 10**10, service=10**10, subject=subject), DryRun(subject, {"layers": layers})])
+            store.learn([life(10**10, 10**10, service=10**10, subject=subject), DryRun(subject, {"layers": layers})])
         return os.path.getsize(path)
 
     full = learn(range(100))
@@ -132,10 +133,10 @@ def test_the_file_grows_no_more_once_the_oldest_are_forgotten(
 def test_managers_that_take_turns_know_of_each_others_lessons(store: Store, path: str) -> None:
     """An old one goes on for a moment when a new one has taken over."""
     other = Store(path)
-    store.write([life(100)])
-    other.write([life(200)])
+    store.learn([life(100)])
+    other.learn([life(200)])
     assert ram(store) == ram(other) == 200
-    store.write([life(300)])
+    store.learn([life(300)])
     assert ram(other) == 300
     assert (store.problem, other.problem) == (None, None)
     other.close()
@@ -152,7 +153,7 @@ def spoil(path: str, at: int = 0) -> None:
 
 def test_a_damaged_file_is_set_aside_and_learning_begins_anew(store: Store, path: str) -> None:
     for number in (1, 2):
-        store.write([life(number)])
+        store.learn([life(number)])
         store.close()
         spoil(path)
         assert store.known(GEMMA) == Known()
@@ -160,7 +161,7 @@ def test_a_damaged_file_is_set_aside_and_learning_begins_anew(store: Store, path
         assert store.problem is not None
         assert f"it is {path}.corrupt-{number} now" in store.problem
     assert len(store.messages) == 2
-    store.write([life(7)])
+    store.learn([life(7)])
     store.close()
     assert ram(Store(path)) == 7
 
@@ -168,7 +169,7 @@ def test_a_damaged_file_is_set_aside_and_learning_begins_anew(store: Store, path
 def test_only_the_last_damaged_files_are_kept(store: Store, path: str) -> None:
     folder = Path(path).parent
     for number in range(1, 13):
-        store.write([life(number)])
+        store.learn([life(number)])
         store.close()
         Path(f"{path}-journal").touch()
         spoil(path)
@@ -179,15 +180,15 @@ def test_only_the_last_damaged_files_are_kept(store: Store, path: str) -> None:
 
 
 def test_a_file_that_somebody_has_removed_meanwhile_is_said_and_done_without(store: Store, path: str) -> None:
-    store.write([life(100)])
+    store.learn([life(100)])
     os.unlink(path)
-    assert store.write([life(200)])
+    assert store.learn([life(200)])
     assert ram(store) == 200
     assert store.problem is None or "cannot be kept" in store.problem
 
 
 def test_damage_that_is_met_later_is_set_aside_too(store: Store, path: str) -> None:
-    store.write([life(number, subject=Subject(str(number), "f", "r")) for number in range(500)])
+    store.learn([life(number, subject=Subject(str(number), "f", "r")) for number in range(500)])
     store.close()
     size = os.path.getsize(path)
     assert store.known(Subject("7", "f", "r")).ways  # opened, and found whole
@@ -195,13 +196,13 @@ def test_damage_that_is_met_later_is_set_aside_too(store: Store, path: str) -> N
     store._opened.execute("PRAGMA shrink_memory")  # what it has read it would not read again
     for at in range(4096, size, 4096):
         spoil(path, at)
-    assert store.write([life(8)])
+    assert store.learn([life(8)])
     assert os.path.exists(f"{path}.corrupt-1")
     assert ram(store) == 8
 
 
 def test_a_file_that_lacks_its_tables_is_damaged(store: Store, path: str) -> None:
-    store.write([life(1)])
+    store.learn([life(1)])
     store.close()
     with sqlite3.connect(path) as other:
         other.execute("DROP TABLE peaks")
@@ -214,18 +215,18 @@ def test_a_journal_that_a_damaged_file_left_goes_with_it(path: str) -> None:
     os.makedirs(os.path.dirname(path))
     for name in (path, f"{path}-journal"):
         Path(name).write_text(name)
-    assert learned._set_aside(path) == f"{path}.corrupt-1"
+    assert database._set_aside(path) == f"{path}.corrupt-1"
     assert Path(f"{path}.corrupt-1-journal").read_text() == f"{path}-journal"
     assert sorted(os.listdir(os.path.dirname(path))) == ["learned.db.corrupt-1", "learned.db.corrupt-1-journal"]
 
 
 def test_a_row_that_makes_no_sense_is_none(store: Store, path: str) -> None:
-    store.write([life(1), life(2, 3, way="gpu")])
+    store.learn([life(1), life(2, 3, way="gpu")])
     store.close()
     with sqlite3.connect(path) as other:
         other.execute("UPDATE peaks SET peak = 'x' WHERE way = 'gpu'")
     assert store.known(GEMMA).ways == {"ram": Peak(Need(1))}
-    store.write([life(5, 6, way="gpu")])
+    store.learn([life(5, 6, way="gpu")])
     assert store.known(GEMMA).ways["gpu"] == Peak(Need(5, (6,)))
 
 
@@ -247,7 +248,7 @@ def test_a_row_that_makes_no_sense_is_none(store: Store, path: str) -> None:
 )
 def test_a_need_that_no_load_in_its_way_can_have_is_none(store: Store, path: str, way: str | bytes, need: Need) -> None:
     """The core books what is known as it is."""
-    store.write([life(1, 1, way="gpu 1/2")])
+    store.learn([life(1, 1, way="gpu 1/2")])
     store.close()
     with sqlite3.connect(path) as other:
         row = (way, msgspec.json.encode(need).decode())
@@ -256,7 +257,7 @@ def test_a_need_that_no_load_in_its_way_can_have_is_none(store: Store, path: str
 
 
 def test_of_a_row_that_makes_sense_in_part_that_part_is_known(store: Store, path: str) -> None:
-    store.write([Life(GEMMA, "gpu", Need(1, (2,)), Need(1, (1,)))])
+    store.learn([Life(GEMMA, "gpu", Need(1, (2,)), Need(1, (1,)))])
     store.close()
     with sqlite3.connect(path) as other:
         other.execute("UPDATE peaks SET service = ?", [msgspec.json.encode(Need(1, (1, 1))).decode()])
@@ -274,12 +275,12 @@ def test_of_a_row_that_makes_sense_in_part_that_part_is_known(store: Store, path
     ],
 )
 def test_all_ways_of_loading_are_kept(store: Store, way: str, need: Need) -> None:
-    store.write([Life(GEMMA, way, need, need)])
+    store.learn([Life(GEMMA, way, need, need)])
     assert store.known(GEMMA).ways == {way: Peak(need, need)}
 
 
 def test_a_factor_that_is_no_number_is_none(store: Store, path: str) -> None:
-    store.write([life(1, factors={"ram": 2.0, "gpu": 3.0})])
+    store.learn([life(1, factors={"ram": 2.0, "gpu": 3.0})])
     store.close()
     with sqlite3.connect(path) as other:
         other.execute("UPDATE factors SET factor = 9e999 WHERE device = 'gpu'")
@@ -287,15 +288,16 @@ def test_a_factor_that_is_no_number_is_none(store: Store, path: str) -> None:
 
 
 def test_a_newer_versions_file_is_read_and_never_written(store: Store, path: str) -> None:
-    store.write([life(100)])
+    store.learn([life(100)])
     store.close()
     with sqlite3.connect(path) as other:
-        other.execute(f"PRAGMA user_version = {SCHEMA + 1}")
+        other.execute(f"PRAGMA user_version = {peaks.SHAPE.version + 1}")
         other.execute("DROP TABLE factors")
     before = Path(path).read_bytes()
     assert ram(store) == 100
-    assert store.problem == f"{path} is of version {SCHEMA + 1}, newer than {SCHEMA}: it is read, and never written"
-    store.write([life(300)])
+    ours = peaks.SHAPE.version
+    assert store.problem == f"{path} is of version {ours + 1}, newer than {ours}: it is read, and never written"
+    store.learn([life(300)])
     assert ram(store) == 300
     store.close()
     assert Path(path).read_bytes() == before
@@ -303,11 +305,11 @@ def test_a_newer_versions_file_is_read_and_never_written(store: Store, path: str
 
 
 def test_on_a_full_disk_what_is_learned_is_known_until_the_end(store: Store, path: str) -> None:
-    store.write([life(100)])
+    store.learn([life(100)])
     assert store._opened is not None
     store._opened.execute("PRAGMA max_page_count = 1")
     for number in range(300):
-        assert store.write([life(200, subject=Subject(str(number), "files", "python"))])
+        assert store.learn([life(200, subject=Subject(str(number), "files", "python"))])
     assert (
         store.problem
         == f"what loads need cannot be kept in {path} (database or disk is full): it is known until lazyd ends"
@@ -325,8 +327,8 @@ def test_what_cannot_be_opened_is_said_once_and_done_without(store: Store, path:
         Path(path).parent.write_text("")
     else:
         os.makedirs(path)
-    store.write([life(5)])
-    store.write([life(6)])
+    store.learn([life(5)])
+    store.learn([life(6)])
     assert ram(store) == 6
     assert len(store.messages) == 1
     assert store.problem is not None
@@ -336,15 +338,15 @@ def test_what_cannot_be_opened_is_said_once_and_done_without(store: Store, path:
 def test_while_another_process_has_the_file_nothing_is_lost(
     store: Store, path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lazyd.manager.prediction.learned.BUSY_S", 0.01)
-    store.write([life(1)])
+    monkeypatch.setattr("lazyd.manager.state.database.BUSY_S", 0.01)
+    store.learn([life(1)])
     store.close()
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("BEGIN EXCLUSIVE")
     assert store.known(GEMMA) == Known()
-    assert store.write([life(9)]) is False
+    assert store.learn([life(9)]) is False
     other.execute("COMMIT")
-    assert store.write([life(9)]) is True
+    assert store.learn([life(9)]) is True
     assert ram(store) == 9
     assert store.problem is None
 
@@ -357,7 +359,7 @@ from lazyd.manager.prediction.lessons import Life, Subject
 store = Store(sys.argv[1])
 for number in range(10**9):
     need = Need(number)
-    store.write([Life(Subject(f"m{number % 50}", f"f{each}", "python"), "ram", need, need) for each in range(20)])
+    store.learn([Life(Subject(f"m{number % 50}", f"f{each}", "python"), "ram", need, need) for each in range(20)])
     print(number, flush=True)
 """
 

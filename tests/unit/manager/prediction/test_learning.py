@@ -55,7 +55,7 @@ async def test_lessons_that_gather_during_a_write_are_written_together(
 ) -> None:
     may_go_on, begun = threading.Event(), threading.Event()
     batches: list[int] = []
-    write = learned.Store.write
+    write = learned.Store.learn
 
     def slow(self: learned.Store, lessons: list[Life]) -> bool:
         batches.append(len(lessons))
@@ -63,7 +63,7 @@ async def test_lessons_that_gather_during_a_write_are_written_together(
         assert may_go_on.wait(10)
         return write(self, lessons)
 
-    monkeypatch.setattr(learned.Store, "write", slow)
+    monkeypatch.setattr(learned.Store, "learn", slow)
     learning.learn(life(1))
     await until(begun.is_set)
     for ram in range(2, 7):
@@ -77,7 +77,7 @@ async def test_lessons_that_gather_during_a_write_are_written_together(
 async def test_a_disk_that_does_not_answer_holds_nobody_up_for_long(
     learning: Learning, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lazyd.manager.prediction.learning.READ_S", 0.05)
+    monkeypatch.setattr("lazyd.manager.state.clerk.READ_S", 0.05)
     may_go_on = threading.Event()
     asked: list[Subject] = []
 
@@ -99,7 +99,7 @@ async def test_a_disk_that_does_not_answer_holds_nobody_up_for_long(
 async def test_what_another_process_keeps_from_being_written_is_written_later(
     learning: Learning, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lazyd.manager.prediction.learning.AGAIN_S", 0.001)
+    monkeypatch.setattr("lazyd.manager.state.clerk.AGAIN_S", 0.001)
     answers = iter([False, False, True])
     written: list[list[Life]] = []
 
@@ -107,21 +107,21 @@ async def test_what_another_process_keeps_from_being_written_is_written_later(
         written.append(list(lessons))
         return next(answers)
 
-    monkeypatch.setattr(learned.Store, "write", busy)
+    monkeypatch.setattr(learned.Store, "learn", busy)
     learning.learn(life(1))
     await learning.settled()
     assert written == [[life(1)]] * 3
 
 
 async def test_who_asks_does_not_wait_for_what_is_being_written(
-    learning: Learning, monkeypatch: pytest.MonkeyPatch
+    learning: Learning, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another process writes: it may be read all the while."""
     learning.learn(life(1000))
     await learning.settled()
-    monkeypatch.setattr("lazyd.manager.prediction.learning.AGAIN_S", 60.0)
-    monkeypatch.setattr("lazyd.manager.prediction.learning.READ_S", 60.0)
-    other = sqlite3.connect(learning._path, isolation_level=None)
+    monkeypatch.setattr("lazyd.manager.state.clerk.AGAIN_S", 60.0)
+    monkeypatch.setattr("lazyd.manager.state.clerk.READ_S", 60.0)
+    other = sqlite3.connect(tmp_path / "learned.db", isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     for ram in (2000, 1000):
         learning.learn(life(ram))
@@ -138,7 +138,7 @@ async def test_each_lesson_counts_once_whether_it_is_written_yet_or_not(
     learning: Learning, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     may_go_on, begun = threading.Event(), threading.Event()
-    write = learned.Store.write
+    write = learned.Store.learn
 
     def slow(self: learned.Store, lessons: list[Life]) -> bool:
         begun.set()
@@ -147,7 +147,7 @@ async def test_each_lesson_counts_once_whether_it_is_written_yet_or_not(
 
     learning.learn(life(1000))
     await learning.settled()
-    monkeypatch.setattr(learned.Store, "write", slow)
+    monkeypatch.setattr(learned.Store, "learn", slow)
     learning.learn(life(0))
     await until(begun.is_set)
     learning.learn(life(0))
@@ -162,9 +162,9 @@ async def test_each_lesson_counts_once_whether_it_is_written_yet_or_not(
 async def test_what_was_learned_a_moment_ago_is_known_though_the_disk_does_not_answer(
     learning: Learning, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lazyd.manager.prediction.learning.READ_S", 0.05)
+    monkeypatch.setattr("lazyd.manager.state.clerk.READ_S", 0.05)
     may_go_on = threading.Event()
-    monkeypatch.setattr(learned.Store, "write", lambda *_: may_go_on.wait(30))
+    monkeypatch.setattr(learned.Store, "learn", lambda *_: may_go_on.wait(30))
     learning.learn(life(5))
     for _ in range(2):
         assert (await learning.known(GEMMA)).ways == {"ram": Peak(Need(5))}
@@ -173,8 +173,8 @@ async def test_what_was_learned_a_moment_ago_is_known_though_the_disk_does_not_a
 
 
 async def test_what_waits_to_be_written_is_bounded(learning: Learning, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lazyd.manager.prediction.learning.AGAIN_S", 0.001)
-    monkeypatch.setattr("lazyd.manager.prediction.learning.MOST_UNWRITTEN", 3)
+    monkeypatch.setattr("lazyd.manager.state.clerk.AGAIN_S", 0.001)
+    monkeypatch.setattr("lazyd.manager.state.clerk.MOST_UNWRITTEN", 3)
     is_free = threading.Event()
     written: list[list[Life]] = []
 
@@ -182,7 +182,7 @@ async def test_what_waits_to_be_written_is_bounded(learning: Learning, monkeypat
         written.append(list(lessons))
         return is_free.is_set()
 
-    monkeypatch.setattr(learned.Store, "write", write)
+    monkeypatch.setattr(learned.Store, "learn", write)
     for ram in range(10):
         learning.learn(life(ram))
     await until(lambda: bool(written))

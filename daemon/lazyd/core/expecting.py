@@ -1,0 +1,131 @@
+"""When a model is expected to be asked for: by its habit (`habits.py`), or by its schedule.
+
+Both come to *spans* of time in which it is worth being hot. What is idle and was given no idle time of its own
+stays as long as a span lasts, and what is cold is loaded before the next one begins (`prewarming.py`).
+Looking at a habit takes longer than a call may, so it is done once an idle time, when the model has been
+idle for `SETTLE_S`, and kept until the next arrival.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .events import Scheduled
+from .habits import Habit
+from .records import Instance, Model, Span
+from .spec import PrewarmWhen, Tier
+from .world import World
+
+PRICE_S = 600.0
+"""A cold start is worth so many seconds of holding, where no idle time was written down: who frees what has been
+idle for ten minutes, as is the default, says so much of a model that is used at random."""
+
+SETTLE_S = 5.0
+"""Nothing leaves sooner after its last use, whatever is expected of it."""
+
+MARGIN = 0.25
+MARGIN_S = 1.0
+"""A load may take this part longer than it does as a rule, and so much more."""
+
+SCHEDULE_GRACE_S = 60.0
+"""A call that is due by the schedule may come so much later."""
+
+UNKNOWN_LOAD_S = 10.0
+"""A load that was never measured is begun so long before."""
+
+
+def arrived(world: World, model: Model) -> None:
+    """Somebody asks for it."""
+    if model.habit is None:
+        model.habit = Habit()
+    model.habit.arrived(world.now)
+    world.remember(model)
+
+
+def scheduled(world: World, event: Scheduled) -> None:
+    """The shell knows clocks and time zones, and tells when a schedule is due next."""
+    model = world.find(event.model)
+    if model is not None:
+        model.scheduled = event.at
+        world.touch(model)
+
+
+def spans(model: Model) -> Sequence[Span] | None:
+    """Those of the time after its last arrival, in order; None: nothing is known, and the default idle time holds."""
+    prewarm = model.spec.prewarm
+    if prewarm.when is PrewarmWhen.SCHEDULE:
+        due = model.scheduled
+        return None if due is None else (Span(due, due + SCHEDULE_GRACE_S, due, 0.0),)
+    if prewarm.when is PrewarmWhen.OFF or model.habit is None or model.spec.tier is Tier.TRANSIENT:
+        return None
+    if model.spans_at != model.habit.last:
+        model.spans, model.spans_at = learned(model), model.habit.last
+    return model.spans
+
+
+def learned(model: Model) -> Sequence[Span] | None:
+    """What its habit says."""
+    last = model.habit.last if model.habit is not None else None
+    if model.habit is None or last is None:
+        return None
+    windows = model.habit.windows(PRICE_S, lead_s(model))
+    if not windows:
+        return None
+    return tuple(
+        Span(
+            last + window.start_s,
+            last + window.end_s,
+            None if window.expected_s is None else last + window.expected_s,
+            window.within_s,
+        )
+        for window in windows
+    )
+
+
+def lead_s(model: Model) -> float:
+    """How long before it is needed a load has to begin."""
+    expected_s = model.expected_load_s
+    return UNKNOWN_LOAD_S if expected_s is None else (1 + MARGIN) * expected_s + MARGIN_S
+
+
+def kept_until(instance: Instance, now: float) -> float | None:
+    """When an idle model has had its time, so far as is known now; None: never.
+
+    An idle time that was written down is kept. Without one a habit may shorten or lengthen the default.
+    """
+    model = instance.model
+    timeout_s = model.spec.idle_timeout_s
+    default = None if timeout_s is None else instance.last_used + timeout_s
+    if model.spec.idle_written or default is None:
+        return default
+    settled = instance.last_used + SETTLE_S
+    if settled > now and model.habit is not None:
+        return min(settled, default)
+    known = spans(model)
+    if known is None:
+        return default
+    lead = lead_s(model)
+    until = max((span.end for span in known if span.start - lead <= now < span.end), default=settled)
+    return max(until, default) if model.spec.prewarm.when is PrewarmWhen.SCHEDULE else until
+
+
+def is_past_its_time(instance: Instance, now: float) -> bool:
+    """It is held although nobody is expected: a written idle time keeps it, or it has just not been freed yet."""
+    model = instance.model
+    known = spans(model)
+    if model.kept or known is None or instance.last_used + SETTLE_S > now:
+        return False
+    return not any(span.start - lead_s(model) <= now < span.end for span in known)
+
+
+def next_span(model: Model, now: float) -> Span | None:
+    """The first that has not ended."""
+    return next((span for span in spans(model) or () if span.end > now), None)
+
+
+def expected(model: Model, now: float) -> tuple[float, float] | None:
+    """When it is asked for next, give or take so many seconds, where that is known."""
+    for span in spans(model) or ():
+        if span.expected is not None and span.expected + span.within_s > now:
+            return span.expected, span.within_s
+    return None

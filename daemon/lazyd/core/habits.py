@@ -1,0 +1,208 @@
+"""When a model will be needed: a causal learner of its uses.
+
+A cold start is worth `price_s` seconds of holding the model. So a moment is worth holding it if the chance that it
+is asked for in the next second, the *hazard*, times the price is one at least. A model whose uses come at random is
+kept while its rate is above 1 / price; one that comes at a period is freed at once and brought back shortly before
+its time. To bring it back costs a load, which a window must gain as well: windows close together are one.
+
+The hazard is that of its gaps (`intervals`) and of its beats (`beats`). Nothing here has a clock: all times are the
+core's seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+import msgspec
+
+from . import beats
+from .beats import Beat
+from .intervals import EDGES, Intervals
+
+TICK_S = 1.0
+"""Uses that are closer together are one: nothing is loaded or freed between them."""
+VISIT_S = 30.0
+"""Uses that are closer together are one visit, as the calls of one run of a cron job are. Beats are those of the
+beginnings of visits: a run begins at its time, and ends when it ends."""
+MISSES = 4
+"""So many times a beat may be missing before it is no longer waited for."""
+LOADS = 2.0
+"""A load costs so many times its holding: it takes the disk and a processor as well."""
+TRUST = 0.125
+"""How much the last visit changes the trust in beats."""
+
+
+class Window(msgspec.Struct, frozen=True, gc=False):
+    """From when to when it is worth being hot, in seconds after the last use.
+
+    One that begins at 0 keeps the model; a later one brings it back, and it is to be ready when it begins.
+    """
+
+    start_s: float
+    end_s: float
+    expected_s: float | None = None
+    """When the use is expected, if it comes at a period."""
+    within_s: float = 0.0
+    """How far from that it may be."""
+
+
+NEVER = (Window(0.0, 0.0),)
+"""It is known that holding it is not worth it."""
+
+
+class Habit(msgspec.Struct, omit_defaults=True, gc=False):
+    """What is remembered of the uses of one model: some kilobytes at most."""
+
+    last: float | None = None
+    """When it was used last."""
+    began: float = 0.0
+    """When the visit of the last use began."""
+    visits: list[float] = []
+    """From the beginning of a visit to that of the next, the last few, the newest last."""
+    gaps: Intervals = msgspec.field(default_factory=Intervals)
+    beats: tuple[Beat, ...] = ()
+    """As seen from `began`."""
+    trust: float = 1.0
+    """How often a beat, where one was thought to be, was right: from 0 to 1."""
+
+    def arrived(self, now: float) -> None:
+        """It was used."""
+        last, self.last = self.last, now
+        if last is None:
+            self.began = now
+        elif now - last >= VISIT_S:
+            self._visited(last, now)
+        elif now - last >= TICK_S:
+            self.gaps.add(now - last, foretold=False)
+
+    def _visited(self, last: float, now: float) -> None:
+        """A visit has begun."""
+        age_s = now - self.began
+        foretold = any(beat.off_s(age_s) <= beats.slack_s(beat.period_s) for beat in self.beats)
+        if self.beats:
+            was_right = any(beat.off_s(age_s) <= beat.within_s for beat in self.beats)
+            self.trust += TRUST * (was_right - self.trust)
+        self.gaps.add(now - last, foretold=foretold)
+        self.visits = [*self.visits[1 - beats.RECENT :], age_s]
+        self.began = now
+        self.beats = beats.find(self.visits, VISIT_S)
+        if not foretold and self.beats and self.beats[0].is_on_time:
+            self._discovered(self.beats[0].period_s, now - last)
+
+    def _discovered(self, period_s: float, gap_s: float) -> None:
+        """The gaps by which a beat was found were its own, as is seen only now."""
+        self.gaps.explain(gap_s, beats.slack_s(period_s), beats.ENOUGH * self.trust)
+
+    def resumed(self, last: float) -> None:
+        """After a restart: when it was used last, by a clock that has begun anew."""
+        if self.last is not None:
+            self.began += last - self.last
+            self.last = last
+
+    def expected(self) -> tuple[float, float] | None:
+        """When its next use is expected, and how far from that it may be; ``None``: it comes at no period."""
+        if self.last is None or not self.beats:
+            return None
+        first = min(self.beats, key=lambda beat: beat.next_s)
+        return self.began + first.next_s, first.within_s
+
+    def windows(self, price_s: float, load_s: float) -> tuple[Window, ...]:
+        """When it is worth being hot, by the time since its last use.
+
+        Sorted and disjoint. ``()``: too little is known; `NEVER`: it is never worth it.
+
+        :param price_s: seconds of holding that a cold start is worth
+        :param load_s: how long it takes to load
+        """
+        if not self.visits and not self.gaps.ended:
+            return ()
+        dues = sorted(self._dues())
+        moments = list(slices(self.gaps.hazards(), dues))
+        held = worth(moments, price_s, load_s)
+        return tuple(described(held, dues)) or NEVER
+
+    def _dues(self) -> Iterator[Due]:
+        """The times at which a beat is expected, and when it would be if it were missed."""
+        assert self.last is not None
+        since = self.last - self.began
+        for beat in self.beats:
+            chance = beat.chance * self.trust
+            for missed in range(MISSES):
+                at = beat.next_s + missed * beat.period_s - since
+                if at + beat.within_s > 0:
+                    yield Due(at, beat.within_s, chance)
+                    chance *= beats.FADES
+
+
+class Due(msgspec.Struct, frozen=True, order=True, gc=False):
+    """A use of a beat, after the last use."""
+
+    at_s: float
+    within_s: float
+    chance: float
+
+    @property
+    def start_s(self) -> float:
+        return max(0.0, self.at_s - self.within_s)
+
+    @property
+    def end_s(self) -> float:
+        return self.at_s + self.within_s
+
+
+Slice = tuple[float, float, float]
+"""From when, until when, and how likely it is used in that time if it was not before."""
+
+
+def slices(hazards: list[float], dues: list[Due]) -> Iterator[Slice]:
+    """All that is known of the time after the last use, cut where the hazard changes."""
+    horizon = max(dues[-1].end_s if dues else 0.0, EDGES[len(hazards)] if len(hazards) < len(EDGES) else EDGES[-1])
+    cuts = {float(edge) for edge in EDGES if edge < horizon}
+    for due in dues:
+        cuts.update((due.start_s, due.end_s))
+    cuts.add(horizon)
+    ordered = sorted(cuts)
+    bin_ = 0
+    for start, end in pairwise(ordered):
+        while bin_ + 1 < len(EDGES) and EDGES[bin_ + 1] <= start:
+            bin_ += 1
+        hazard = hazards[bin_] if bin_ < len(hazards) else 1.0 / end
+        away = max(0.0, 1.0 - hazard * (end - start))
+        for due in dues:
+            if due.start_s <= start and end <= due.end_s:
+                away *= 1.0 - due.chance * (end - start) / (due.end_s - due.start_s)
+        yield start, end, 1.0 - away
+
+
+def worth(moments: list[Slice], price_s: float, load_s: float) -> list[tuple[float, float]]:
+    """The times at which holding it gains most, those that meet being one.
+
+    Backwards from the last slice, what is to be gained from there on is known for a model that is hot and for one that
+    is cold; a cold one becomes hot at the price of a load.
+    """
+    hot = cold = 0.0
+    plan: list[tuple[bool, bool]] = []
+    for start, end, chance in reversed(moments):
+        hold = chance * price_s - (end - start) * (1.0 - chance / 2) + (1.0 - chance) * hot
+        rest = (1.0 - chance) * cold
+        load = hold - LOADS * load_s
+        cold = max(rest, load)
+        hot = max(hold, cold)
+        plan.append((hold > cold, load > rest))
+    held: list[tuple[float, float]] = []
+    is_hot = True
+    for (start, end, _), (keeps, loads) in zip(moments, reversed(plan), strict=True):
+        is_hot = keeps if is_hot else loads
+        if is_hot and held and held[-1][1] == start:
+            held[-1] = (held[-1][0], end)
+        elif is_hot:
+            held.append((start, end))
+    return held
+
+
+def described(held: list[tuple[float, float]], dues: list[Due]) -> Iterator[Window]:
+    """The windows, with the use that is expected in each."""
+    for start, end in held:
+        due = next((due for due in dues if start <= due.at_s <= end), None)
+        yield Window(start, end, due.at_s, due.within_s) if due else Window(start, end)

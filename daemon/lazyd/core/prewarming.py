@@ -1,0 +1,95 @@
+"""Prewarming: a model that is expected is loaded before it is asked for, so that it is hot when it is.
+
+A guess is not a wish. It is made only while nobody waits for room, takes what is free or is held by models past
+their own time, and yields to the first request that needs its bytes: its load may be ended, and once
+ready it has no quantum. It does not count as use. If nobody has come when the span has ended, the model leaves, and
+what it held is taken from its budget of wrong guesses (`guesses.py`); with none left no guess is made.
+"""
+
+from __future__ import annotations
+
+from . import crowding, expecting, guesses, parking, plans, room, samples, seekers
+from .line import Line
+from .placement import Placement
+from .records import Guess, Model, Reason
+from .spec import PrewarmWhen, Tier
+from .world import World
+
+
+def expect(world: World, model: Model) -> None:
+    """A rule about one model: one that is cold and expected is guessed at when its load has to begin."""
+    world.guesses.pop(model.key, None)
+    if not may_be_expected(model):
+        return
+    span = expecting.next_span(model, world.now)
+    if span is None:
+        return
+    begin = max(span.start - expecting.lead_s(model), model.retry_at)
+    if begin > world.now:
+        world.alarms.set(("prewarm", model.key), begin)
+        return
+    world.alarms.set(("prewarm", model.key), span.end)
+    if guesses.affords(model, span.end, world.now) and begin >= away_since(model):
+        world.guesses[model.key] = model
+        model.guess = Guess(made=world.now, until=span.end, expected=span.expected or span.start)
+
+
+def away_since(model: Model) -> float:
+    """Since when it has been cold or parked. What had to leave in the middle of a span is not brought back for it."""
+    parked_at = model.instance.parked_at if model.instance is not None else None
+    return model.cold_since if parked_at is None else parked_at
+
+
+def may_be_expected(model: Model) -> bool:
+    """It is cold or parked, nobody waits for it, and nobody has said that it should be so."""
+    is_away = model.instance is None or parking.is_parked(model)
+    if not is_away or model.waiters or model.kept or model.retired or model.failures:
+        return False
+    if model.spec.prewarm.when is PrewarmWhen.OFF or model.spec.tier is Tier.TRANSIENT:
+        return False
+    return model.left is None or model.left.reason != Reason.ASKED
+
+
+def make_room(world: World) -> None:
+    """Called after the line has been walked along. While somebody waits in it no guess is made, and none leaves
+    for one."""
+    if not world.guesses or not world.host_found or world.stopping:
+        return
+    if any(seekers.waits(seeker) for seeker in world.wanting.values()):
+        for model in world.guesses.values():
+            plans.drop(world, model)
+        return
+    for model in list(world.guesses.values()):
+        consider(world, model, Line(world))
+
+
+def consider(world: World, model: Model, line: Line) -> None:
+    """Loads a model into what is free, or what is held by models past their own time."""
+    if not seekers.is_known(world, model) or crowding.joins_a_crowd(world, model):
+        return
+    for group in seekers.placements(world, model, lambda name: line.headroom(model, name)):
+        possible = [placement for placement in group if seekers.never(world, model, placement) is None]
+        if not samples.are_fresh(world, dict.fromkeys(name for p in possible for name in p.booking)):
+            return
+        for placement in possible:
+            free = {name: line.headroom(model, name) for name in placement.booking}
+            if world.ledger.fits(placement.booking) and room.covers(free, placement.booking):
+                plans.drop(world, model)
+                begin(world, model, placement)
+                return
+        if model.key in world.plans:
+            return
+        spared = [i for i in world.instances() if not expecting.is_past_its_time(i, world.now)]
+        if room.plans_for(world, model, possible, line, finish=False, spared=spared):
+            return
+
+
+def begin(world: World, model: Model, placement: Placement) -> None:
+    """There is room for it."""
+    guess = model.guess
+    world.guesses.pop(model.key, None)
+    seekers.take(world, model, placement)
+    instance = model.instance
+    if instance is not None and guess is not None:
+        instance.guess = guess
+        world.note("prewarm", model, "it is expected to be asked for", expected_in_s=guess.expected - world.now)

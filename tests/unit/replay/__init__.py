@@ -1,0 +1,1 @@
+"""Histories are played through the core, in virtual time."""
