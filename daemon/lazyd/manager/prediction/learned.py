@@ -90,6 +90,8 @@ class Store:
 
     def _open(self) -> sqlite3.Connection:
         os.makedirs(os.path.dirname(self.path), mode=0o700, exist_ok=True)
+        with contextlib.suppress(FileExistsError):  # its owner's alone; what is there already keeps its mode
+            os.close(os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
         database = sqlite3.connect(self.path, timeout=BUSY_S, isolation_level=None)
         try:
             (version,) = database.execute("PRAGMA user_version").fetchone()
@@ -99,7 +101,6 @@ class Store:
             if database.execute("PRAGMA quick_check(1)").fetchone() != ("ok",):
                 raise sqlite3.DatabaseError("a check has found it damaged")
             if version < SCHEMA:
-                os.chmod(self.path, 0o600)
                 database.executescript(f"BEGIN IMMEDIATE; {peaks.TABLES} PRAGMA user_version = {SCHEMA}; COMMIT;")
             database.execute("SELECT 1 FROM peaks, dry_runs, factors LIMIT 1")
         except BaseException:
