@@ -329,7 +329,7 @@ def test_unload_of_a_busy_model_says_busy_and_it_serves_on(daemon: Daemon) -> No
         with pytest.raises(Refused) as busy:
             client.call("Unload", models=["echo"], timeoutSec=0.2)
         assert busy.value.name == "io.lazyd.Busy"
-            assert busy.value.parameters == {"model": "echo", "inFlight": 1, "reason": None}
+        assert busy.value.parameters == {"model": "echo", "inFlight": 1, "reason": None}
         gate.touch()
         assert line.end() == "came"
         assert client.call("Call", model="echo", method="echo")["result"]["args"] == []

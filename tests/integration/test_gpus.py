@@ -285,8 +285,11 @@ def test_a_driver_that_fails_from_the_start_is_said_and_ram_serves_until_it_answ
     (warning,) = client.call("Status")["daemon"]["warnings"]
     assert warning.startswith(f"NVIDIA driver: no answer: {said.rstrip('.')}; its GPUs are used as soon as it answers")
     client.call("Load", model="calm")
-    with pytest.raises(Refused, match=r"no device of this machine suits it \(device = gpu0\)"):
-        client.call("Load", model="here")
+    for method, given in (("Load", {"model": "here"}), ("Reserve", {"device": "gpu0", "bytes": MIB})):
+        with pytest.raises(Refused, match="NoRoom") as refused:
+            client.call(method, **given)
+        assert said.rstrip(".") in refused.value.parameters["reason"]
+        assert "correct" not in refused.value.parameters["remedy"]
     assert list(machine.devices()) == ["ram"]
     machine.driver.heal()
     machine.until(lambda: machine.devices().keys() == {"ram", "gpu0", "gpu1"})
