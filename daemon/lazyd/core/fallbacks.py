@@ -199,6 +199,6 @@ def progress(model: Model) -> str:
     if instance is None or instance.state not in LOADS:
         return "queued" if instance is None else f"it is {instance.state}"
     done = f" {instance.fraction:.0%}".replace("%", " %") if instance.fraction is not None else ""
-    if instance.state is State.LOADING:
-        return f"loading: {instance.phase}{done}"
-    return instance.phase
+    if instance.state is not State.LOADING:
+        return instance.phase
+    return f"loading{done}" if instance.phase == "loading" else f"loading: {instance.phase}{done}"
