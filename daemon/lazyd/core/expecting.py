@@ -127,8 +127,10 @@ def next_span(model: Model, now: float) -> Span | None:
 
 
 def expected(model: Model, now: float) -> tuple[float, float] | None:
-    """When it is asked for next, give or take so many seconds, where that is known."""
-    for span in spans(model) or ():
-        if span.expected is not None and span.expected + span.within_s > now:
-            return span.expected, span.within_s
-    return None
+    """When it is asked for next, give or take so many seconds, where that is known. Quick: there may be thousands."""
+    prewarm, found = model.spec.prewarm, None
+    if prewarm.when is PrewarmWhen.SCHEDULE and model.scheduled is not None:
+        found = model.scheduled, 0.0
+    elif prewarm.when is PrewarmWhen.LEARNED and model.habit is not None and len(model.habit.visits) >= ENOUGH_VISITS:
+        found = model.habit.expected()
+    return found if found is not None and sum(found) > now else None
