@@ -377,6 +377,7 @@ class Told:
         if out_of_memory and not self.ran_out.pop(model, False):
             self.ran_out[model] = True
         else:
+            self.ran_out.pop(model, None)
             self.ran_out_again[model] = out_of_memory
             self._failed(model)
 
