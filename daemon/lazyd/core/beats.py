@@ -32,7 +32,7 @@ SLACK_S, SLACK = 3.0, 0.02
 SPREAD_S = 1.0
 """No beat is believed to be more exact: schedulers wake late, and connections take time."""
 SPREADS = 3.0
-"""A use is expected within so many spreads (median deviations) of its time: nine of ten, if they are normal."""
+"""A use is said to be expected within so many spreads of its time: seven of eight come then."""
 FADES = 0.5
 """Each time it is missed, it is half as likely to come the next time."""
 
@@ -43,12 +43,26 @@ class Beat(msgspec.Struct, frozen=True, gc=False):
     period_s: float
     next_s: float
     """When it is expected first, after the beginning of the last use."""
-    within_s: float
-    """How far from that it may be."""
+    spread_s: float
+    """How far from that it is: half of the uses are nearer."""
     chance: float
     """How likely it comes then."""
     is_on_time: bool
     """The last use was one of this beat."""
+
+    @property
+    def within_s(self) -> float:
+        """How far from its time a use may be, as people are told."""
+        return SPREADS * self.spread_s
+
+    def reach_s(self, price_s: float) -> float:
+        """How far from its time it is worth to wait for a use, if a cold start is worth so many seconds of holding.
+
+        As far as the next second brings it with a chance of more than 1 / price. Lateness has longer tails than a
+        normal distribution, so it is taken to be exponential on both sides.
+        """
+        scale_s = self.spread_s / math.log(2)
+        return scale_s * math.log(max(2.0, self.chance * price_s / (2 * scale_s)))
 
     def off_s(self, age_s: float) -> float:
         """How far a use at this age is from the nearest time at which it was expected."""
@@ -137,11 +151,11 @@ def fitted(steps: dict[int, float]) -> Beat:
     """Period, phase, spread and chance of a beat, from its uses by their step back."""
     counts, uses = list(steps), list(steps.values())
     period_s, phase, spread_s = steadiest(counts, uses)
-    within_s = SPREADS * max(SPREAD_S, spread_s)
+    spread_s = max(SPREAD_S, spread_s)
     hits, missed = len(counts) - 1, counts[-1] - len(counts) + 1
-    ahead = max(1, math.ceil((-phase - within_s) / period_s))
+    ahead = max(1, math.ceil((-phase - SPREADS * spread_s) / period_s))
     chance = (hits + 1) / (hits + missed + 2) * FADES ** (ahead - 1)
-    return Beat(period_s, phase + ahead * period_s, within_s, chance, uses[0] == 0.0)
+    return Beat(period_s, phase + ahead * period_s, spread_s, chance, uses[0] == 0.0)
 
 
 def steadiest(counts: Sequence[int], uses: Sequence[float]) -> tuple[float, float, float]:

@@ -11,14 +11,15 @@ core's seconds.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator
-from itertools import pairwise
+from itertools import islice, pairwise
 
 import msgspec
 
 from . import beats
 from .beats import Beat
-from .intervals import EDGES, Intervals
+from .intervals import EDGES, LAST, PRIOR, Intervals
 
 TICK_S = 1.0
 """Uses that are closer together are one: nothing is loaded or freed between them."""
@@ -81,7 +82,7 @@ class Habit(msgspec.Struct, omit_defaults=True, gc=False):
         age_s = now - self.began
         foretold = any(beat.off_s(age_s) <= beats.slack_s(beat.period_s) for beat in self.beats)
         if self.beats:
-            was_right = any(beat.off_s(age_s) <= beat.within_s for beat in self.beats)
+            was_right = any(beat.off_s(age_s) <= 2 * beat.within_s for beat in self.beats)
             self.trust += TRUST * (was_right - self.trust)
         self.gaps.add(now - last, foretold=foretold)
         self.visits = [*self.visits[1 - beats.RECENT :], age_s]
@@ -117,38 +118,36 @@ class Habit(msgspec.Struct, omit_defaults=True, gc=False):
         """
         if not self.visits and not self.gaps.ended:
             return ()
-        dues = sorted(self._dues())
+        dues = sorted(self._dues(price_s, load_s))
         moments = list(slices(self.gaps.hazards(), dues))
         held = worth(moments, price_s, load_s)
         return tuple(described(held, dues)) or NEVER
 
-    def _dues(self) -> Iterator[Due]:
-        """The times at which a beat is expected, and when it would be if it were missed."""
+    def _dues(self, price_s: float, load_s: float) -> Iterator[Due]:
+        """When beats are expected, and when they will be once they were missed, as long as that is worth a load."""
         assert self.last is not None
         since = self.last - self.began
         for beat in self.beats:
             chance = beat.chance * self.trust
+            reach_s = beat.reach_s(price_s)
             for missed in range(MISSES):
                 at = beat.next_s + missed * beat.period_s - since
-                if at + beat.within_s > 0:
-                    yield Due(at, beat.within_s, chance)
+                if chance * price_s <= LOADS * load_s:
+                    break
+                if at + reach_s > 0:
+                    yield Due(max(0.0, at - reach_s), at + reach_s, at, beat.within_s, chance)
                     chance *= beats.FADES
 
 
 class Due(msgspec.Struct, frozen=True, order=True, gc=False):
     """A use of a beat, after the last use."""
 
+    start_s: float
+    end_s: float
+    """When it is worth waiting for it."""
     at_s: float
     within_s: float
     chance: float
-
-    @property
-    def start_s(self) -> float:
-        return max(0.0, self.at_s - self.within_s)
-
-    @property
-    def end_s(self) -> float:
-        return self.at_s + self.within_s
 
 
 Slice = tuple[float, float, float]
@@ -157,20 +156,22 @@ Slice = tuple[float, float, float]
 
 def slices(hazards: list[float], dues: list[Due]) -> Iterator[Slice]:
     """All that is known of the time after the last use, cut where the hazard changes."""
-    horizon = max(dues[-1].end_s if dues else 0.0, EDGES[len(hazards)] if len(hazards) < len(EDGES) else EDGES[-1])
-    cuts = {float(edge) for edge in EDGES if edge < horizon}
+    horizon = max([EDGES[min(len(hazards), LAST)], *(due.end_s for due in dues)])
+    cuts = {0.0, horizon, *EDGES[: bisect_left(EDGES, horizon)]}
     for due in dues:
         cuts.update((due.start_s, due.end_s))
-    cuts.add(horizon)
-    ordered = sorted(cuts)
-    bin_ = 0
-    for start, end in pairwise(ordered):
-        while bin_ + 1 < len(EDGES) and EDGES[bin_ + 1] <= start:
+    bin_ = over = 0
+    for start, end in pairwise(sorted(cuts)):
+        while bin_ < LAST and EDGES[bin_ + 1] <= start:
             bin_ += 1
-        hazard = hazards[bin_] if bin_ < len(hazards) else 1.0 / end
+        hazard = hazards[bin_] if bin_ < len(hazards) else PRIOR / end
         away = max(0.0, 1.0 - hazard * (end - start))
-        for due in dues:
-            if due.start_s <= start and end <= due.end_s:
+        while over < len(dues) and dues[over].end_s <= start:
+            over += 1
+        for due in islice(dues, over, None):
+            if due.start_s >= end:
+                break
+            if end <= due.end_s:
                 away *= 1.0 - due.chance * (end - start) / (due.end_s - due.start_s)
         yield start, end, 1.0 - away
 
