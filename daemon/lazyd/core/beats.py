@@ -107,8 +107,8 @@ def best(uses: Sequence[float], shortest_s: float) -> dict[int, float] | None:
     winner: dict[int, float] | None = None
     most = 0.0
     count = len(uses)
-    for last in range(count - 1, max(ENOUGH, count - 1 - NEWEST), -1):
-        for first in range(last - 1, max(-1, last - 1 - STEPS), -1):
+    for last in range(max(ENOUGH, count - NEWEST), count)[::-1]:
+        for first in range(max(0, last - STEPS), last)[::-1]:
             period_s = uses[last] - uses[first]
             if period_s < shortest_s:
                 continue

@@ -119,9 +119,14 @@ class Habit(msgspec.Struct, omit_defaults=True, gc=False):
         if not self.visits and not self.gaps.ended:
             return ()
         dues = sorted(self._dues(price_s, load_s))
-        moments = list(slices(self.gaps.hazards(), dues))
+        moments = list(slices(self.gaps, self._prior(), dues))
         held = worth(moments, price_s, load_s)
         return tuple(described(held, dues)) or NEVER
+
+    def _prior(self) -> float:
+        """What is believed of uses that no beat foretells: the surer a beat, the fewer others are to be expected."""
+        surest = max((beat.chance for beat in self.beats), default=0.0)
+        return PRIOR * (1.0 - surest * self.trust)
 
     def _dues(self, price_s: float, load_s: float) -> Iterator[Due]:
         """When beats are expected, and when they will be once they were missed, as long as that is worth a load."""
@@ -154,8 +159,9 @@ Slice = tuple[float, float, float]
 """From when, until when, and how likely it is used in that time if it was not before."""
 
 
-def slices(hazards: list[float], dues: list[Due]) -> Iterator[Slice]:
+def slices(gaps: Intervals, prior: float, dues: list[Due]) -> Iterator[Slice]:
     """All that is known of the time after the last use, cut where the hazard changes."""
+    hazards = gaps.hazards(prior)
     horizon = max([EDGES[min(len(hazards), LAST)], *(due.end_s for due in dues)])
     cuts = {0.0, horizon, *EDGES[: bisect_left(EDGES, horizon)]}
     for due in dues:
@@ -164,7 +170,7 @@ def slices(hazards: list[float], dues: list[Due]) -> Iterator[Slice]:
     for start, end in pairwise(sorted(cuts)):
         while bin_ < LAST and EDGES[bin_ + 1] <= start:
             bin_ += 1
-        hazard = hazards[bin_] if bin_ < len(hazards) else PRIOR / end
+        hazard = hazards[bin_] if bin_ < len(hazards) else prior / end
         away = max(0.0, 1.0 - hazard * (end - start))
         while over < len(dues) and dues[over].end_s <= start:
             over += 1
