@@ -110,6 +110,8 @@ def nothing_leaves_without_cause(world: World, effect: effects.Drain) -> str | N
         return None
     if any(pending.kind in (events.Get, events.Load, events.Reserve) for pending in world.control.by_number.values()):
         return None
+    if any(_is_still_wanted(world, model) for model in world.control.in_vain):
+        return None
     if any(spec.tier is Tier.RESIDENT and not told.serves(spec.key) for spec in told.config.models.values()):
         return None
     if any(told.books.is_over(device) for device in told.books.entries[effect.worker].booking):
@@ -117,6 +119,12 @@ def nothing_leaves_without_cause(world: World, effect: effects.Drain) -> str | N
     if told.pressed or _has_outgrown(world, effect.worker, effect.model):
         return None
     return f"{effect} is ordered; {effect.model} is not idle, and nobody waits"
+
+
+def _is_still_wanted(world: World, model: str) -> bool:
+    """A fallback has answered for it, and its load goes on."""
+    limit_s = world.manager.told.config.settings.first_call_timeout_s or 0.0
+    return not world.manager.told.serves(model) and world.clock.now <= world.control.in_vain[model] + limit_s
 
 
 def _has_outgrown(world: World, worker: str, model: str) -> bool:

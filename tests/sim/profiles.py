@@ -70,6 +70,8 @@ class Profile:
     """Chance that a model maps files."""
     parks: float = 0.0
     """Chance that a model can park."""
+    falls_back: float = 0.0
+    """Chance that a model has a fallback."""
     alone: float = 0.0
     """Chance that a GPU is an instance of a divided one."""
     driver_s: float = 0.2
@@ -142,6 +144,17 @@ ABOUT_MODELS: tuple[Profile, ...] = (
         nested=0.5,
         linger=0.0,
         rivals=2,
+    ),
+    Profile(
+        "fallbacks",
+        weight=2,
+        deadline=0.6,
+        nested=0.1,
+        load_fails=0.1,
+        load_crawls=0.1,
+        falls_back=0.7,
+        mischief_every_s=4.0,
+        mischief={"crash": 1.0, "restart": 0.5, "unload": 1.0, "strangers": 0.5},
     ),
     Profile("residents", residents=2, hold=0.1, mischief_every_s=4.0, mischief=LOOKING_AWAY),
     Profile("family", family=True, nested=0.1, mischief_every_s=4.0, mischief=LOOKING_AWAY),

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from lazyd.core.needs import Need
-from lazyd.core.spec import MIB, Config, ModelSpec, Settings, Tier, Warmup, WarmupMode
+from lazyd.core.spec import MIB, Config, Fallback, ModelSpec, Settings, Tier, Warmup, WarmupMode
 
 from .appetite import Appetite, divisible, part
 from .memory import CUDA, HOST, RAM, Memory
@@ -169,9 +169,26 @@ def draw_specs(rng: random.Random, profile: Profile, gpus: list[str]) -> list[Mo
         specs.append(replace(spec, device=("ram",), memory_bytes=rng.randrange(40, 100) * MIB))
     if profile.family:
         specs.append(_family(rng, profile))
+    if profile.falls_back:
+        specs.append(ModelSpec(name="too-big", runtime="python", memory_bytes=5000 * MIB, load_timeout_s=4.0))
+        return _with_fallbacks(rng, specs, profile)
     if rng.random() < 0.2:
         specs.append(ModelSpec(name="too-big", runtime="python", memory_bytes=5000 * MIB, load_timeout_s=4.0))
     return specs
+
+
+def _with_fallbacks(rng: random.Random, specs: list[ModelSpec], profile: Profile) -> list[ModelSpec]:
+    """Models answer for one another along the list, and chains may end with a value."""
+    rng.shuffle(specs)
+    found = []
+    for place, spec in enumerate(specs):
+        if rng.random() < profile.falls_back:
+            others = [other.key for other in specs[place + 1 :] if not other.is_family]
+            after_s = rng.choice((0.0, 0.1, 0.5, 2.0))
+            model = rng.choice(others) if others and rng.random() < 0.7 else None
+            spec = replace(spec, fallback=Fallback(model=model, value=spec.name, after_s=after_s))
+        found.append(spec)
+    return found
 
 
 def draw_settings(rng: random.Random, devices: dict[str, tuple[str, int]]) -> Settings:

@@ -371,6 +371,8 @@ class Model:
     waiters: list[Waiter] = field(default_factory=list)
     wish: Waiter | None = None
     """That it be loaded although nobody waits any more, see `waiting`."""
+    elsewhere: dict[int, Waiter] = field(default_factory=dict)
+    """By request: to whom it was refused, and who waits for a fallback."""
     prediction: Prediction | Asked | None = None
     pinned: bool = False
     dismissed: bool = False
