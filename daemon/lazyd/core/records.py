@@ -435,6 +435,11 @@ class Model:
         return self.spec.max_wait_s
 
     @property
+    def waiting(self) -> int:
+        """How many requests wait for it."""
+        return len(self.waiters) - (self.wish is not None)
+
+    @property
     def nested(self) -> bool:
         """A call of another model waits for it."""
         return any(waiter.parent is not None for waiter in self.waiters)

@@ -62,6 +62,7 @@ def test_the_load_goes_on_after_a_value_has_answered() -> None:
     story.get("wanted")
     story.wait(6.0)
     assert story.state("wanted") is State.LOADING
+    assert story.core.world.models["wanted"].waiting == 0
     story.ready("wanted")
     assert not story.granted(story.get("wanted")).degraded
     assert not story.core.world.models["wanted"].waiters
