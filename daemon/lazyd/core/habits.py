@@ -26,8 +26,13 @@ TICK_S = 1.0
 VISIT_S = 30.0
 """Uses that are closer together are one visit, as the calls of one run of a cron job are. Beats are those of the
 beginnings of visits: a run begins at its time, and ends when it ends."""
+KNOWN = 2
+"""So many intervals are enough to tell something. One is not: to keep the model for the default time until there are
+two meets fewer cold starts, on mixed histories and on bursts."""
 MISSES = 4
 """So many times a beat may be missing before it is no longer waited for."""
+LEAST_AWAY_S = 30.0
+"""Nothing is freed for so short a time: to be unloaded and loaded takes as much from others as it would give them."""
 LOADS = 2.0
 """A load costs so many times its holding: it takes the disk and a processor as well."""
 TRUST = 0.125
@@ -80,7 +85,8 @@ class Habit(msgspec.Struct, omit_defaults=True, gc=False):
     def _visited(self, last: float, now: float) -> None:
         """A visit has begun."""
         age_s = now - self.began
-        foretold = any(beat.off_s(age_s) <= beats.slack_s(beat.period_s) for beat in self.beats)
+        kept = [beat.after(age_s) for beat in self.beats if beat.off_s(age_s) <= beats.slack_s(beat.period_s)]
+        foretold = bool(kept)
         if self.beats:
             was_right = any(beat.off_s(age_s) <= 2 * beat.within_s for beat in self.beats)
             self.trust += TRUST * (was_right - self.trust)
@@ -88,6 +94,9 @@ class Habit(msgspec.Struct, omit_defaults=True, gc=False):
         self.visits = [*self.visits[1 - beats.RECENT :], age_s]
         self.began = now
         self.beats = beats.find(self.visits, VISIT_S)
+        if kept and not any(beat.is_on_time for beat in self.beats):
+            # It goes on after a pause: a timer of working hours, in the morning.
+            self.beats = (kept[0], *self.beats)[: beats.MOST]
         if not foretold and self.beats and self.beats[0].is_on_time:
             self._discovered(self.beats[0].period_s, now - last)
 
@@ -116,7 +125,7 @@ class Habit(msgspec.Struct, omit_defaults=True, gc=False):
         :param price_s: seconds of holding that a cold start is worth
         :param load_s: how long it takes to load
         """
-        if not self.visits and not self.gaps.ended:
+        if len(self.visits) < KNOWN:
             return ()
         dues = sorted(self._dues(price_s, load_s))
         moments = list(slices(self.gaps, self._prior(), dues))
@@ -183,7 +192,7 @@ def slices(gaps: Intervals, prior: float, dues: list[Due]) -> Iterator[Slice]:
 
 
 def worth(moments: list[Slice], price_s: float, load_s: float) -> list[tuple[float, float]]:
-    """The times at which holding it gains most, those that meet being one.
+    """The times at which holding it gains most, those that all but meet being one.
 
     Backwards from the last slice, what is to be gained from there on is known for a model that is hot and for one that
     is cold; a cold one becomes hot at the price of a load.
@@ -201,9 +210,12 @@ def worth(moments: list[Slice], price_s: float, load_s: float) -> list[tuple[flo
     is_hot = True
     for (start, end, _), (keeps, loads) in zip(moments, reversed(plan), strict=True):
         is_hot = keeps if is_hot else loads
-        if is_hot and held and held[-1][1] == start:
-            held[-1] = (held[-1][0], end)
-        elif is_hot:
+        if not is_hot:
+            continue
+        began, ended = held[-1] if held else (0.0, 0.0)
+        if start - ended <= LEAST_AWAY_S:
+            held[-1:] = [(began, end)]
+        else:
             held.append((start, end))
     return held
 
