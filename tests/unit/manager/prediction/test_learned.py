@@ -378,3 +378,13 @@ def test_a_kill_at_any_moment_leaves_a_file_that_is_whole(path: str, after: int)
     assert set(found.values()) == {last}
     assert store.problem is None
     store.close()
+
+
+def test_the_mode_of_what_a_link_leads_to_is_left_alone(store: Store, path: str, tmp_path: Path) -> None:
+    there = tmp_path / "another"
+    there.touch(0o644)
+    there.chmod(0o644)
+    os.makedirs(os.path.dirname(path))
+    os.symlink(there, path)
+    store.learn([life(100)])
+    assert there.stat().st_mode & 0o777 == 0o644
