@@ -7,7 +7,7 @@ from typing import Any
 
 from .table import Cell, Column, lines
 from .terminal import Look, cells, one_line, shorten, wrapped
-from .units import about, duration, size
+from .units import about, clock, duration, size
 
 WIDE = 120
 """From this many columns on there is room for more than the essential."""
@@ -116,7 +116,7 @@ def _unloads(model: dict[str, Any]) -> Cell:
     if model["tier"] == "resident":
         return Cell("resident", "magenta")
     if model["state"] not in ("ready", "parked"):
-        return _NOTHING
+        return Cell(f"due {clock(model['expectedUse'])}", "dim") if model.get("expectedUse") else _NOTHING
     if model["inFlight"]:
         return Cell("in use", "bold")
     if model["tier"] == "transient" and model["leases"]:
@@ -148,6 +148,7 @@ def detail_lines(model: dict[str, Any], look: Look) -> list[str]:
         ("measured", _sizes(model["measuredBytes"])),
         ("files cached", _percent(model.get("cachedFraction"))),
         ("leases", str(model["leases"])),
+        ("next use expected", _expected(model)),
         ("idle time", _or(model.get("idleTimeoutSec"), "never unloaded for idleness")),
         ("loads", f"{model['loads']}, and {model['evictions']} evictions"),
         ("last load took", _or(model.get("lastLoadSec"), "")),
@@ -184,6 +185,14 @@ def _sizes(by_device: dict[str, int]) -> str:
 
 def _percent(fraction: float | None) -> str:
     return "" if fraction is None else f"{fraction * 100:.0f} %"
+
+
+def _expected(model: dict[str, Any]) -> str:
+    """When it is asked for next: ``09:35:00 ± 2 s``."""
+    when, within = model.get("expectedUse"), model.get("expectedUseWithinSec")
+    if when is None:
+        return ""
+    return f"{clock(when)} ± {duration(within)}" if within else clock(when)
 
 
 def _times(model: dict[str, Any], what: str) -> str:

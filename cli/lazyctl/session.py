@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .terminal import Look
+from .terminal import Look, one_line
 
 if TYPE_CHECKING:
     from lazyd.client import Client
@@ -100,6 +100,10 @@ class Session:
     def say(self, *lines: str) -> None:
         """A result, in words."""
         click.echo("\n".join(lines), color=self.out.colour)
+
+    def say_degraded(self, why: str) -> None:
+        """A model's fallback has answered: one line on standard error, beside the result."""
+        click.echo(self.err.paint(one_line(f"degraded: {why}"), "yellow"), err=True, color=self.err.colour)
 
     def print_json(self, reply: Any) -> None:
         """A reply as it came, on one line. JSON is UTF-8 whatever the locale says."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import re
+import time
 
 _SIZES = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 _BYTES: dict[str, int] = {
@@ -47,6 +48,13 @@ def duration(seconds: float) -> str:
         if large == "d" or count < (60 if large == "min" else 24):
             return f"{count} {large} {rest} {small}" if rest else f"{count} {large}"
     raise AssertionError(seconds)
+
+
+def clock(when: float, now: float | None = None) -> str:
+    """A time of day, here: ``09:35:00``; with its day if that is another one: ``Dec 3, 09:35:00``."""
+    there, here = time.localtime(when), time.localtime(now)
+    today = there[:3] == here[:3]
+    return time.strftime("%H:%M:%S" if today else "%b %d, %H:%M:%S", there)
 
 
 def about(seconds: float) -> str:

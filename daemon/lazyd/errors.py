@@ -81,6 +81,10 @@ def _rebuild(cls: type[LazydError], fields: dict[str, Any]) -> LazydError:
     return cls(**fields)
 
 
+class Degraded(UserWarning):
+    """A model was not ready, and its fallback has answered."""
+
+
 # What the daemon answers.
 
 
@@ -153,13 +157,18 @@ class Timeout(LazydError):
     timeout_sec: float = 0.0
     reason: str | None = None
     """What it waited for."""
+    expected_sec: float | None = None
+    """How long the load will take still, or take once there is room; None: it is not known."""
 
     def message(self) -> str:
         why = f": {self.reason}" if self.reason else ""
+        about = None if self.expected_sec is None else f"about {_duration(self.expected_sec)}"
         if self.phase == "queued":
-            return f"{self.model} waited {_duration(self.timeout_sec)} in vain{why}; allow more time"
+            load = "" if about is None else f"; its load takes {about}"
+            return f"{self.model} waited {_duration(self.timeout_sec)} in vain{why}{load}; allow more time"
         phase = f" while {self.phase}" if self.phase else ""
-        return f"{self.model} did not answer within {_duration(self.timeout_sec)}{phase}{why}; allow more time"
+        more = "more time" if about is None else f"{about} more"
+        return f"{self.model} did not answer within {_duration(self.timeout_sec)}{phase}{why}; allow {more}"
 
 
 class Busy(LazydError):

@@ -16,6 +16,7 @@ from . import (
     idle,
     kill,
     predictions,
+    readiness,
     release,
     report,
     roundtrip,
@@ -35,6 +36,7 @@ BENCHES = {
     "release": release.figures,
     "predictions": predictions.figures,
     "heartbeat": heartbeat.figures,
+    "readiness": readiness.figures,
     "simulation": simulation.figures,
 }
 CHECKOUT = Path(__file__).resolve().parents[2]

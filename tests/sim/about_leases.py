@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from lazyd.core import answers, effects, events
 
+from . import about_requests
 from .told import Stage
 
 if TYPE_CHECKING:
@@ -34,7 +35,8 @@ def granted_is_valid(world: World, effect: effects.Grant | effects.Answer) -> st
     if lease is None or (lease.token, lease.worker.id) != (outcome.token, outcome.worker):
         return f"{outcome} was never granted so to a worker"
     key = f"{outcome.model}:{outcome.version}" if outcome.version else outcome.model
-    if lease.model != key or told.resolve(pending.fields["model"]) != key or lease.holder != pending.fields["holder"]:
+    may_be = about_requests.may_answer(world, pending, is_degraded=outcome.degraded is not None)
+    if lease.model != key or key not in may_be or lease.holder != pending.fields["holder"]:
         return f"{outcome} is not what {pending} asked for"
     hold_s = min(pending.fields["hold_s"], told.config.settings.max_hold_s) if "hold_s" in pending.fields else 0.0
     if hold_s and lease.hold_until < world.clock.now + hold_s:

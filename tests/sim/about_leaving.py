@@ -32,9 +32,19 @@ def must_leave(world: World, worker: ToldWorker, model: str) -> bool:
         return True
     if worker.is_on(told.books.lost):
         return True
+    if (thing := worker.objects.get(model)) is not None and (thing.is_unfit or warmup_hangs(world, worker, model)):
+        return True
     return any(
         unload.models or unload.force or not told.is_kept(model) for unload in told.unloads_of(worker.key, model)
     )
+
+
+def warmup_hangs(world: World, worker: ToldWorker, model: str) -> bool:
+    """A call of its warm-up has taken longer than all of them may."""
+    thing, spec = worker.objects.get(model), world.manager.told.spec_of(model)
+    if thing is None or thing.warming is None or spec is None or spec.warmup is None:
+        return False
+    return world.clock.now >= thing.warming + spec.warmup.timeout_s - A_MOMENT_S
 
 
 def kept_is_not_evicted(world: World, effect: Leaving) -> str | None:
@@ -100,6 +110,8 @@ def nothing_leaves_without_cause(world: World, effect: effects.Drain) -> str | N
         return None
     if any(pending.kind in (events.Get, events.Load, events.Reserve) for pending in world.control.by_number.values()):
         return None
+    if any(_is_still_wanted(world, model) for model in world.control.in_vain):
+        return None
     if any(spec.tier is Tier.RESIDENT and not told.serves(spec.key) for spec in told.config.models.values()):
         return None
     if any(told.books.is_over(device) for device in told.books.entries[effect.worker].booking):
@@ -107,6 +119,12 @@ def nothing_leaves_without_cause(world: World, effect: effects.Drain) -> str | N
     if told.pressed or _has_outgrown(world, effect.worker, effect.model):
         return None
     return f"{effect} is ordered; {effect.model} is not idle, and nobody waits"
+
+
+def _is_still_wanted(world: World, model: str) -> bool:
+    """A fallback has answered for it, and its load goes on."""
+    limit_s = world.manager.told.config.settings.first_call_timeout_s or 0.0
+    return not world.manager.told.serves(model) and world.clock.now <= world.control.in_vain[model] + limit_s
 
 
 def _has_outgrown(world: World, worker: str, model: str) -> bool:
@@ -188,6 +206,6 @@ def unloaded_is_free(world: World, effect: effects.Answer) -> str | None:
     for worker in world.workers.values():
         for known in worker.objects.values():
             is_meant = known.model in effect.outcome.unloaded and known.since < arrived
-            if is_meant and (known.state != "loading" or worker.ordered_to_stop):
+            if is_meant and (known.state not in ("loading", "warming") or worker.ordered_to_stop):
                 return f"{known.model} is told to be freed, and {worker} still has it"
     return None

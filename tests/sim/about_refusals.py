@@ -36,6 +36,8 @@ def _really_has_no_room(world: World, pending: Pending, outcome: answers.NoRoom)
     spec = told.spec_of(outcome.model)
     if spec is None or told.is_kept(outcome.model):
         return True  # `max_pinned` is another limit.
+    if spec.fallback is not None:
+        return True  # It was so before the fallback was tried, which has failed as well.
     if spec.is_family and any(worker.key == spec.key for worker in told.workers.values()):
         return True  # It needs a place, not memory.
     if outcome.model in told.ran_out_again:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lazyd.core import effects, events, view
+from lazyd.core import answers, effects, events, view
 
 if TYPE_CHECKING:
+    from .control import Pending
     from .world import World
 
+A_MOMENT_S = 1e-6
 LOOK_EVERY = 25
 """The core is looked at after every so many events."""
 
@@ -16,6 +18,42 @@ LOOK_EVERY = 25
 def answered_once(world: World, effect: effects.Answer | effects.Progress) -> str | None:
     if effect.request not in world.control.by_number:
         return f"request {effect.request} is not waiting for an answer"
+    return None
+
+
+def may_answer(world: World, pending: Pending, *, is_degraded: bool) -> list[str]:
+    """The models that may: the one that is asked for, or, if the answer is marked, one of its chain of fallbacks."""
+    told = world.manager.told
+    key = told.resolve(pending.fields["model"])
+    chain = [key] if key is not None else []
+    while chain and (spec := told.spec_of(chain[-1])) is not None and spec.fallback is not None:
+        found = told.resolve(spec.fallback.model) if spec.fallback.model is not None else None
+        if found is None or found in chain:
+            break
+        chain.append(found)
+    return chain[1:] if is_degraded else chain[:1]
+
+
+def degraded_is_true(world: World, effect: effects.Answer) -> str | None:
+    """What is asked for was not ready, and had been waited for as long as it should be, or was refused."""
+    outcome, told = effect.outcome, world.manager.told
+    if not isinstance(outcome, answers.Granted | answers.Substituted) or outcome.degraded is None:
+        return None
+    pending = world.control.by_number[effect.request]
+    key = told.resolve(pending.fields["model"]) or ""
+    spec = told.spec_of(key)
+    if pending.kind is not events.Get or spec is None or spec.fallback is None:
+        return f"{pending} is answered with {outcome}, and nothing may stand in for {key}"
+    if "a cycle of waiting" in outcome.degraded:
+        return None  # It may be ready, but would wait for its caller.
+    if told.serves(key):
+        return f"{pending} is answered with {outcome}, and {key} is ready"
+    limit_s = float("inf") if pending.deadline is None else pending.deadline - pending.arrived
+    waits_s = min(spec.fallback.after_s, limit_s / 2)
+    waited_s = world.clock.now - pending.arrived
+    in_vain = key in world.control.in_vain or key in told.has_failed or "no room" in outcome.degraded
+    if waited_s < waits_s - A_MOMENT_S and not in_vain:
+        return f"{pending} is answered with {outcome} after {waited_s:.3f} s, and should wait for {waits_s:.3f} s"
     return None
 
 
@@ -46,9 +84,15 @@ def ready_answers_at_once(world: World, _: events.Event) -> str | None:
     for pending in world.control.by_number.values():
         if pending.kind is events.Get or pending.kind is events.Load:
             key = told.resolve(pending.fields["model"])
-            if key is not None and told.serves(key):
+            if key is not None and told.serves(key) and not _waits_for_another(world, pending, key):
                 return f"{pending} waits, and {key} is ready"
     return None
+
+
+def _waits_for_another(world: World, pending: Pending, key: str) -> bool:
+    """A nested request whose turn would never come waits for the fallback, if there is one."""
+    spec = world.manager.told.spec_of(key)
+    return bool(pending.fields.get("parent")) and spec is not None and spec.fallback is not None
 
 
 def looking_changes_nothing(world: World, event: events.Event) -> str | None:

@@ -310,7 +310,7 @@ class Books:
         entry = self._entry(report.memo, report.started)
         entry.is_new = False
         states = {thing.state for thing in report.objects}
-        if states - {"loading"}:
+        if states - {"loading", "warming"}:
             service = entry.service or entry.booking
             entry.serves = not states & {"parking", "parked"}
             entry.booking = {d: min(n, service.get(d, n)) for d, n in entry.booking.items()}

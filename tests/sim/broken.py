@@ -13,6 +13,7 @@ from lazyd.core import (
     core,
     deaths,
     eviction,
+    fallbacks,
     growth,
     leases,
     ledger,
@@ -98,6 +99,18 @@ def release_by_anybody(w: world.World, event: Any) -> None:
     if lease is not None:
         lease.holder = event.holder
     RELEASE(w, event)
+
+
+def leaves_one_line(w: world.World, waiter: records.Waiter) -> None:
+    if waiter is waiter.model.wish:
+        waiting.drop_wish(w, waiter.model)
+        return
+    w.waiters.pop(waiter.request, None)
+    w.alarms.clear(("deadline", waiter.request))
+    waiting.step_out(w, waiter)
+
+
+FALLBACKS_FIRST = (fallbacks.look, *(rule for rule in rules.RULES if rule is not fallbacks.look))
 
 
 def waiting_for_no_host(w: world.World) -> None:

@@ -57,6 +57,8 @@ class Control:
         self.parked: list[Pending] = []
         """Sent while no manager was there."""
         self.number = 0
+        self.in_vain: dict[str, float] = {}
+        """By model: when a fallback last answered in its place."""
         self.reserved_by: dict[str, int] = {}
         """By reservation: the manager that has granted it last, to whom its connection leads."""
 
@@ -115,6 +117,9 @@ class Control:
         """The core has answered. The client reads it a moment later, unless the manager dies first."""
         del self.by_number[pending.number]
         pending.with_core = False
+        if isinstance(answer, answers.Granted | answers.Substituted) and answer.degraded is not None:
+            key = self.world.manager.told.resolve(pending.fields["model"]) or ""
+            self.in_vain[key] = self.world.clock.now
         if isinstance(answer, answers.Reserved):
             self.reserved_by[answer.reservation] = self.world.manager.epoch
         self.world.clock.after(self.world.delay(), self._reads, pending, answer, self.world.manager.epoch)

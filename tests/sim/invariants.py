@@ -65,6 +65,7 @@ INVARIANTS: tuple[Invariant, ...] = (
     # Requests.
     _of(about_requests.answered_once, "every request is answered exactly once", Answer, Progress),
     _of(about_requests.answered_in_time, "every request is answered within its deadline"),
+    _of(about_requests.degraded_is_true, "a fallback answers only for what cannot be had in time", Answer),
     _of(about_refusals.refusals_are_true, "a clear error: what, why; what can be queued is queued", Answer),
     _of(about_requests.wait_is_bounded, "every waiting request is served or refused within the stated bound"),
     _of(about_requests.ready_answers_at_once, "the hot path never queues; waiters are always woken"),

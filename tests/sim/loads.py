@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lazyd.core import events
-from lazyd.worker.records import Object
+from lazyd.core.spec import WarmupMode
+from lazyd.worker.records import Object, Warmth
 
+from . import warmups
 from .consumption import RAMP
 from .memory import RAM
 
@@ -36,7 +38,7 @@ class Loads:
             return
         dice = rng.random()
         if (dice := dice - profile.load_fails) < 0:
-            worker.later(seconds, known, self._fails, "the weights are damaged")
+            worker.later(seconds, known, self.fails, "the weights are damaged")
         elif (dice := dice - profile.load_sticks) < 0:
             return  # It hangs.
         elif (dice := dice - profile.load_kills) < 0:
@@ -65,7 +67,7 @@ class Loads:
 
     def _is_nearly_done(self, worker: SimWorker, known: Object, left_s: float, is_parked: bool) -> None:
         if self._takes(worker, known, LAST, is_parked):
-            worker.later(left_s, known, self._ready)
+            worker.later(left_s, known, self._loaded, is_parked)
 
     def _takes(self, worker: SimWorker, known: Object, step: int, is_parked: bool) -> bool:
         """The next part of what a load needs. Where there is not so much, it fails for want of memory."""
@@ -77,19 +79,32 @@ class Loads:
         if device == RAM or self.world.rng.random() < 0.5:
             self.host.exit(worker, None, KILLED, out_of_memory=True)
         else:
-            self._fails(worker, known, "out of memory", out_of_memory=True)
+            self.fails(worker, known, "out of memory", out_of_memory=True)
         return False
 
-    def _ready(self, worker: SimWorker, known: Object) -> None:
+    def _loaded(self, worker: SimWorker, known: Object, is_parked: bool) -> None:
+        """Its weights are there; it is ready, unless it is warmed up before."""
+        order = None if is_parked else warmups.due(worker, known.model)
+        if order is not None and order.warmup != WarmupMode.ASYNC:
+            warmups.before(worker, known)
+        elif order is not None:
+            self.done(worker, known, Warmth("waiting", 0.0, warmups.RUNTIME))
+            self.world.clock.after(self.world.rng.uniform(0.0, 0.5), warmups.beside, worker, known)
+        else:
+            is_known = not is_parked and known.model in worker.orders and bool(worker.orders[known.model].warmup)
+            self.done(worker, known, Warmth("known" if is_known else "", 0.0, warmups.RUNTIME))
+
+    def done(self, worker: SimWorker, known: Object, warmth: Warmth) -> None:
+        """It is ready."""
         if any(self.world.memory[device].is_lost for device in worker.devices):
-            self._fails(worker, known, "the GPU is lost")
+            self.fails(worker, known, "the GPU is lost")
             return
         parks = self.world.character(worker.key).parks
         worker.consumption.rest(known.model)
-        worker.admission.loaded(known.model, self.world.clock.now, parks=parks)
+        worker.admission.loaded(known.model, self.world.clock.now, parks=parks, warmth=warmth)
         worker.reporter.note(at_once=True)
-        worker.say(events.ObjectReady(worker=worker.id, model=known.model, parks=parks))
+        worker.say_ready(known)
 
-    def _fails(self, worker: SimWorker, known: Object, reason: str, *, out_of_memory: bool = False) -> None:
+    def fails(self, worker: SimWorker, known: Object, reason: str, *, out_of_memory: bool = False) -> None:
         failure = events.ObjectFailed(worker=worker.id, model=known.model, reason=reason, out_of_memory=out_of_memory)
         worker.forget(known.model, failure)

@@ -21,6 +21,7 @@ from lazyd.core import (
     cycles,
     events,
     eviction,
+    fallbacks,
     growth,
     leases,
     ledger,
@@ -37,6 +38,7 @@ from lazyd.core import (
     strangers,
     unloads,
     view,
+    waiting,
     world,
 )
 from lazyd.core.lifecycle import GONE, State
@@ -217,6 +219,25 @@ MUTATIONS: tuple[Mutation, ...] = (
         ("loaded_is_true",),
         "calm",
         put(core, "RULES", tuple(broken.loaded_before_ready if r is rules.serve else r for r in rules.RULES)),
+    ),
+    Mutation(
+        "a fallback answers for what is ready",
+        ("degraded_is_true",),
+        "fallbacks",
+        put_all(put(fallbacks, "moment", lambda world, *_: world.now), put(core, "RULES", broken.FALLBACKS_FIRST)),
+    ),
+    Mutation(
+        "a fallback answers at once",
+        ("degraded_is_true",),
+        "fallbacks",
+        put(fallbacks, "moment", lambda world, *_: world.now),
+    ),
+    Mutation("a fallback is not marked", ("granted_is_valid",), "fallbacks", put(fallbacks, "note_degraded", nothing)),
+    Mutation(
+        "a request leaves one line alone",
+        ("answered_once", "everything_is_answered", "core_carries_on", "ready_answers_at_once"),
+        "fallbacks",
+        put(waiting, "leave_line", broken.leaves_one_line),
     ),
     Mutation("looking is a use", ("looking_changes_nothing",), "calm", put(view, "models", broken.looking_refreshes)),
     # Leases.

@@ -42,6 +42,10 @@ class Profile:
     load_sticks: float = 0.0
     load_kills: float = 0.0
     load_crawls: float = 0.0
+    warms: float = 0.0
+    """Chance that a model has a warm-up."""
+    warmup_fails: float = 0.0
+    warmup_sticks: float = 0.0
     mischief_every_s: float = 0.0
     mischief: dict[str, float] = field(default_factory=dict)
     silent: float = 0.0
@@ -66,6 +70,8 @@ class Profile:
     """Chance that a model maps files."""
     parks: float = 0.0
     """Chance that a model can park."""
+    falls_back: float = 0.0
+    """Chance that a model has a fallback."""
     alone: float = 0.0
     """Chance that a GPU is an instance of a divided one."""
     driver_s: float = 0.2
@@ -104,7 +110,8 @@ class Profile:
 
 LOOKING_AWAY = {"unload": 2.0, "unload_all": 0.5, "unload_idle": 1.0, "pin": 1.0, "strange_release": 1.0}
 FAULTY = {"crash": 3.0, "strangers": 2.0, "measure": 1.0, **LOOKING_AWAY}
-LOADS_GO_WRONG = {"load_fails": 0.12, "load_sticks": 0.05, "load_kills": 0.06, "load_crawls": 0.1}
+WARM_UPS = {"warms": 0.6, "warmup_fails": 0.15, "warmup_sticks": 0.05}
+LOADS_GO_WRONG = {**WARM_UPS, "load_fails": 0.12, "load_sticks": 0.05, "load_kills": 0.06, "load_crawls": 0.1}
 
 CALM = {"mischief_every_s": 0.8, "mischief": {"strangers": 3.0, "measure": 1.0}}
 MEMORY = {"breathes": True, "divided": 0.4, "files": 0.3, "parks": 0.3, "alone": 0.1, "one_gpu": 0.3}
@@ -138,6 +145,17 @@ ABOUT_MODELS: tuple[Profile, ...] = (
         linger=0.0,
         rivals=2,
     ),
+    Profile(
+        "fallbacks",
+        weight=2,
+        deadline=0.6,
+        nested=0.1,
+        load_fails=0.1,
+        load_crawls=0.1,
+        falls_back=0.7,
+        mischief_every_s=4.0,
+        mischief={"crash": 1.0, "restart": 0.5, "unload": 1.0, "strangers": 0.5},
+    ),
     Profile("residents", residents=2, hold=0.1, mischief_every_s=4.0, mischief=LOOKING_AWAY),
     Profile("family", family=True, nested=0.1, mischief_every_s=4.0, mischief=LOOKING_AWAY),
     Profile(
@@ -151,6 +169,7 @@ ABOUT_MODELS: tuple[Profile, ...] = (
     Profile(
         "restarts",
         weight=2,
+        **WARM_UPS,  # type: ignore[arg-type]
         silent=0.15,
         family=True,
         residents=1,

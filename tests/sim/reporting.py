@@ -62,6 +62,10 @@ def _object_report(known: dict[str, Any]) -> events.ObjectReport:
         load_s=known["loadS"],
         last_used=known["lastUsed"],
         parks=known["parks"],
+        warmup=known["warmup"],
+        warmup_s=known["warmupS"],
+        runtime=known["runtime"],
+        problem=known["problem"],
     )
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from lazyd.core.needs import Need
-from lazyd.core.spec import MIB, Config, ModelSpec, Settings, Tier
+from lazyd.core.spec import MIB, Config, Fallback, ModelSpec, Settings, Tier, Warmup, WarmupMode
 
 from .appetite import Appetite, divisible, part
 from .memory import CUDA, HOST, RAM, Memory
@@ -26,6 +26,7 @@ DRIVER_BYTES = 4 * MIB
 LAYERS = (4, 9)
 SHARED_FILES = ("8:1:101", "8:1:102")
 """Weights that several models may map."""
+WARMUP_TIMEOUT_S = 3.0
 FIRST_CALL_TIMEOUTS_S = (150.0, 300.0)
 
 
@@ -95,7 +96,14 @@ def _spec(rng: random.Random, name: str, tier: Tier, gpus: list[str], profile: P
         pin=profile.residents > 0 and tier is Tier.ON_DEMAND and rng.random() < 0.1,
         hard_limit=rng.random() < 0.3,
         park_timeout_s=rng.choice((2.0, 10.0, 30.0)),
+        warmup=_warmup(rng, profile),
     )
+
+
+def _warmup(rng: random.Random, profile: Profile) -> Warmup | None:
+    if not profile.warms or rng.random() >= profile.warms:
+        return None
+    return Warmup(mode=rng.choice(list(WarmupMode)), timeout_s=WARMUP_TIMEOUT_S)
 
 
 def _character(rng: random.Random, spec: ModelSpec, profile: Profile) -> Character:
@@ -131,7 +139,7 @@ def _appetite(rng: random.Random, spec: ModelSpec, profile: Profile) -> Appetite
     )
 
 
-def _family(rng: random.Random) -> ModelSpec:
+def _family(rng: random.Random, profile: Profile) -> ModelSpec:
     tier = rng.choice((Tier.ON_DEMAND, Tier.ON_DEMAND, Tier.TRANSIENT))
     return ModelSpec(
         name=FAMILY,
@@ -145,6 +153,7 @@ def _family(rng: random.Random) -> ModelSpec:
         memory_bytes=rng.randrange(80, 200) * MIB,
         max_loaded=rng.choice((1, 2, 3, None)),
         max_wait_s=rng.choice((0.2, 1.0)),
+        warmup=_warmup(rng, profile),
     )
 
 
@@ -159,10 +168,27 @@ def draw_specs(rng: random.Random, profile: Profile, gpus: list[str]) -> list[Mo
         spec = _spec(rng, f"resident-{i}", Tier.RESIDENT, gpus, profile)
         specs.append(replace(spec, device=("ram",), memory_bytes=rng.randrange(40, 100) * MIB))
     if profile.family:
-        specs.append(_family(rng))
+        specs.append(_family(rng, profile))
+    if profile.falls_back:
+        specs.append(ModelSpec(name="too-big", runtime="python", memory_bytes=5000 * MIB, load_timeout_s=4.0))
+        return _with_fallbacks(rng, specs, profile)
     if rng.random() < 0.2:
         specs.append(ModelSpec(name="too-big", runtime="python", memory_bytes=5000 * MIB, load_timeout_s=4.0))
     return specs
+
+
+def _with_fallbacks(rng: random.Random, specs: list[ModelSpec], profile: Profile) -> list[ModelSpec]:
+    """Models answer for one another along the list, and chains may end with a value."""
+    rng.shuffle(specs)
+    found = []
+    for place, spec in enumerate(specs):
+        if rng.random() < profile.falls_back:
+            others = [other.key for other in specs[place + 1 :] if not other.is_family]
+            after_s = rng.choice((0.0, 0.1, 0.5, 2.0))
+            model = rng.choice(others) if others and rng.random() < 0.7 else None
+            spec = replace(spec, fallback=Fallback(model=model, value=spec.name, after_s=after_s))
+        found.append(spec)
+    return found
 
 
 def draw_settings(rng: random.Random, devices: dict[str, tuple[str, int]]) -> Settings:

@@ -51,6 +51,15 @@ class ToldObject:
     drain: int | None = None
     """The drain that was ordered last and not taken back."""
     parked_at: float = 0.0
+    warming: float | None = None
+    """Since when a call of its warm-up runs, as told."""
+    is_unfit: bool = False
+    """Its warm-up has failed while it served."""
+
+    @property
+    def is_begun(self) -> bool:
+        """It is being loaded or warmed up: if it is ended, that has failed."""
+        return self.stage is Stage.LOADING or self.warming is not None
 
 
 @dataclass(slots=True)
@@ -198,8 +207,26 @@ class Told:
         if thing is not None and thing.stage is Stage.LOADING:
             now = self._world.clock.now
             thing.stage, thing.ready_at, thing.load_s, thing.used = Stage.READY, now, now - thing.ordered, now
+            thing.warming = None
             self.failures.pop(event.model, None)
             self.ran_out.pop(event.model, None)
+
+    def _hear_objectwarming(self, event: events.ObjectWarming) -> None:
+        thing = self._object(event.worker, event.model)
+        if thing is not None:
+            thing.warming = self._world.clock.now
+
+    def _hear_warmupended(self, event: events.WarmupEnded) -> None:
+        thing = self._object(event.worker, event.model)
+        if thing is None or thing.stage is not Stage.READY or thing.warming is None or thing.is_unfit:
+            return
+        thing.warming = None
+        if event.problem is not None:
+            self._is_unfit(event.model, thing)
+
+    def _is_unfit(self, model: str, thing: ToldObject) -> None:
+        thing.is_unfit = True
+        self.has_failed[model] = True
 
     def _hear_objectparked(self, event: events.ObjectParked) -> None:
         thing = self._object(event.worker, event.model)
@@ -295,7 +322,8 @@ class Told:
             case effects.StopWorker(worker=name):
                 if (worker := self.workers.get(name)) is not None:
                     worker.stopping = True
-                    self.has_failed.update((model, True) for model in worker.at(Stage.LOADING))
+                    begun = [model for model, thing in worker.objects.items() if thing.is_begun]
+                    self.has_failed.update((model, True) for model in begun)
             case effects.LoadObject(worker=name, model=model):
                 now = self._world.clock.now
                 if (thing := self._object(name, model)) is None or thing.stage is not Stage.LOADING:
@@ -309,7 +337,7 @@ class Told:
                     thing.stage, thing.ordered, thing.heard = Stage.LOADING, now, now
             case effects.UnloadObject(worker=name, model=model):
                 if (thing := self._object(name, model)) is not None:
-                    if thing.stage is Stage.LOADING:
+                    if thing.is_begun:
                         self.has_failed[model] = True
                     thing.stage = Stage.UNLOADING
             case effects.Drain(worker=name, model=model, drain=number):
@@ -349,6 +377,7 @@ class Told:
         if out_of_memory and not self.ran_out.pop(model, False):
             self.ran_out[model] = True
         else:
+            self.ran_out.pop(model, None)
             self.ran_out_again[model] = out_of_memory
             self._failed(model)
 
@@ -376,6 +405,10 @@ class Told:
             if was is not None and was.stage is Stage.UNLOADING:
                 thing.stage = Stage.UNLOADING
             thing.drain = 0 if told.state == "draining" else None
+            if told.warmup == "failed" and thing.stage is Stage.READY:
+                self._is_unfit(told.model, thing)
+            elif told.state == "warming" or told.warmup == "running":
+                thing.warming = self._world.clock.now
             worker.objects[told.model] = thing
         for model, was in old.items():
             still_goes = was.stage is Stage.UNLOADING and known is not None and model in known.objects
@@ -387,6 +420,8 @@ class Told:
     def _found_object(self, told: events.ObjectReport) -> ToldObject:
         if told.state == "loading":
             return ToldObject(Stage.LOADING, told.since, self._world.clock.now)
+        if told.state == "warming":
+            return ToldObject(Stage.LOADING, told.since - (told.load_s or 0.0), self._world.clock.now)
         load_s = told.load_s or 0.0
         used = told.last_used if told.last_used is not None else told.since
         stage = {"parking": Stage.PARKING, "parked": Stage.PARKED}.get(told.state, Stage.READY)
@@ -394,10 +429,10 @@ class Told:
 
 
 STILL_SO: dict[Stage, tuple[str, ...]] = {
-    Stage.LOADING: ("loading", "parking", "parked"),  # it is to come back, and the order was lost
-    Stage.READY: ("loading", "ready", "draining"),
+    Stage.LOADING: ("loading", "warming", "parking", "parked"),  # it is to come back, and the order was lost
+    Stage.READY: ("loading", "warming", "ready", "draining"),
     Stage.PARKING: ("ready", "draining", "parking", "parked"),
     Stage.PARKED: ("parked",),
-    Stage.UNLOADING: ("loading",),
+    Stage.UNLOADING: ("loading", "warming"),
 }
 """What a worker may report of an object of which the core knows this, with nothing to be learned from it."""

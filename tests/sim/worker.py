@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from .world import World
 
 
+LOADS = ("loading", "warming")
 PARK_FAILS = 0.05
 MOST_LEAKED = 1.15
 """A call that leaks makes its worker grow by so much at most."""
@@ -65,6 +66,8 @@ class SimWorker:
         self.leases: dict[str, LeaseTruth] = {}
         """Granted by the core, whether the grant has reached the worker or not."""
         self.load_again: dict[str, bool] = {}
+        self.orders: dict[str, effects.LoadObject] = {}
+        """By model: how its load was ordered last."""
         self.alarm: float | None = None
         self.inbox = Channel(world.clock, world.delay, self._obey)
         self.inbox.is_open = False
@@ -140,6 +143,7 @@ class SimWorker:
             case effects.Withdraw(lease=lease):
                 self.act(self.admission.withdraw(lease))
             case effects.LoadObject(model=model):
+                self.orders[model] = order
                 self._load(model)
             case effects.UnloadObject(model=model):
                 self.unload(model)
@@ -188,7 +192,12 @@ class SimWorker:
         elif known.state in ("unloading", "parking"):
             self.load_again[model] = True
         elif known.state == "ready":
-            self.say(events.ObjectReady(worker=self.id, model=model, parks=known.parks))
+            self.say_ready(known)
+
+    def say_ready(self, known: Object) -> None:
+        warmth = known.warmth
+        about: Any = {"warmup": warmth.warmup, "warmup_s": warmth.seconds, "runtime": warmth.runtime}
+        self.say(events.ObjectReady(worker=self.id, model=known.model, parks=known.parks, **about))
 
     def _park(self, model: str) -> None:
         known = self.objects.get(model)
@@ -224,7 +233,7 @@ class SimWorker:
             self.say(events.ObjectUnloaded(worker=self.id, model=model))
         elif known.state == "unloading":
             self.desk.cancel_calls(model)
-        elif known.state == "loading":
+        elif known.state in LOADS:
             self.admission.unloading(model, self.world.clock.now)
             self.reporter.note(at_once=True)
             self.close(known)
@@ -351,10 +360,10 @@ class SimWorker:
         self.inbox.cut(0)
 
     def later(self, delay_s: float, known: Object, act: Callable[..., None], *args: Any) -> None:
-        """Does something about an object later, if it is still there and loading."""
+        """Does something about an object later, if it is still there and loading, or being warmed up."""
 
         def happen() -> None:
-            if not self.gone and self.objects.get(known.model) is known and known.state == "loading":
+            if not self.gone and self.objects.get(known.model) is known and known.state in LOADS:
                 act(self, known, *args)
 
         self.world.clock.after(delay_s, happen)

@@ -8,6 +8,7 @@ from typing import NoReturn
 from lazyd.core.spec import Config
 
 from . import about_shortage, bound, peace
+from .about_leaving import warmup_hangs
 from .clients import Clients
 from .clock import Clock, Process
 from .control import Control
@@ -142,9 +143,11 @@ class World:
         self.workers.pop(worker.id, None)
 
     def may_end_calls(self, worker: SimWorker, model: str) -> bool:
-        """A forced unload, a stop or a lost GPU may end what is otherwise protected."""
+        """A forced unload, a stop, a lost GPU or a warm-up that hangs may end what is otherwise protected."""
         told = self.manager.told
         if told.stop_deadline is not None or any(device in told.books.lost for device in worker.devices):
+            return True
+        if worker.id in told.workers and warmup_hangs(self, told.workers[worker.id], model):
             return True
         unloads = [*told.unloads.values(), *told.just_unloaded]
         return any(unload.force and told.means(unload, worker.key, model) for unload in unloads)

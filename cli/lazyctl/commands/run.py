@@ -10,6 +10,9 @@ from typing import Any, cast
 
 import click
 
+from lazyd.wire.values import to_json
+from lazyd.wire.varlink import dumps
+
 from ..answers import call_reply
 from ..group import command, timeout_option
 from ..names import MODEL
@@ -49,14 +52,19 @@ def run(session: Session, model: str, prompt: str, max_tokens: int, timeout: flo
     with session.client() as client:
         if session.json:
             answer = client.answer(model, "complete", [prompt], arguments, timeout=timeout)
+            if answer.degraded is not None:
+                session.say_degraded(answer.degraded)
             session.print_json(call_reply(answer))
             return
-        pieces = client.pieces(model, "complete", [prompt], arguments, timeout=timeout)
+        told: list[str] = []
+        pieces = client.pieces(model, "complete", [prompt], arguments, timeout=timeout, on_degraded=told.append)
         # Closing it is what cancels the call: Ctrl-C must not leave that to the end of the process.
         with closing(cast("Generator[str]", pieces)), LoadWatch(session, model) as watch, _Text() as text:
             for piece in pieces:
                 watch.done()
-                text.write(piece)
+                while told:
+                    session.say_degraded(told.pop())
+                text.write(piece if isinstance(piece, str) else dumps(to_json(piece)).decode())
 
 
 class _Text:

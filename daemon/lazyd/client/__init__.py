@@ -6,7 +6,7 @@
 - `dataline`: a data connection without its I/O; `call`: one call on it.
 - `reserving`: memory for the program itself.
 - `context`: under which lease the running code itself works (a worker sets it).
-- `replies`, `answer`: what comes back.
+- `replies`, `answer`, `degraded`: what comes back.
 
 Standard library only, Python 3.9 and later; imports `lazyd.wire`, `lazyd.errors`, `lazyd.places`.
 """

@@ -146,6 +146,7 @@ class Calling:
         """Puts a line into `running`, or returns the fallback value that stands in for the answer."""
         running.line = self._lines.kept(running.key)
         if running.line is not None:
+            running.degraded = None
             return None
         request = Request(
             "Get",

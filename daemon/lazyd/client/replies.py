@@ -81,6 +81,7 @@ class ModelStatus(_Model, total=False):
     warmupSuccess: float | None
     fellBack: str | None
     expectedUse: float | None
+    expectedUseWithinSec: float | None
     retryAfterSec: float | None
     lastError: str | None
     why: list[str] | None

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import agreement, cost, deaths, growth, leases, lives, reservations, strangers, warming
+from . import agreement, cost, deaths, growth, leases, lives, locks, reservations, strangers, warming
 from .effects import Resume
 from .events import HostFound, LeaseReport, ObjectReport, WorkerReport
 from .ledger import RAM, slots_of
@@ -34,7 +34,8 @@ def host_found(world: World, event: HostFound) -> None:
             agreement.agree(world, known, report)
     for kept in event.reservations:
         reservations.adopt(world, kept)
-    if event.workers or event.reservations:
+    locks.adopt(world, event.locks)
+    if event.workers or event.reservations or event.locks:
         strangers.forget_lower(world)
     if world.reservations:
         reservations.keep(world)  # another host than the one that told of them may have been found

@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Sequence
+from itertools import pairwise
 from statistics import median
 
 import msgspec
@@ -25,14 +26,21 @@ NEWEST, STEPS = 3, 3
 """The period is a distance between one of so many newest uses and one of so many before it."""
 ENOUGH = 2
 """After two equal intervals a period is trusted."""
+MOST = 2
+"""So many beats of one model are told apart."""
 MISSED = 3
-"""After so many missing in a row, nothing older belongs to it."""
+"""After so many missing in a row, nothing older belongs to it, and it is over."""
 SLACK_S, SLACK = 3.0, 0.02
 """How far from its time a use may be: some seconds for the caller's own start, and a part of the period."""
 SPREAD_S = 1.0
 """No beat is believed to be more exact: schedulers wake late, and connections take time."""
+FEW = 2
+"""The spread of few uses is more than it seems: of two intervals twice as much, of many no more."""
+STEADIER = 0.85
+"""The uses of one clock, each late by itself, have 0.7 times the spread of their intervals; where lateness adds up, the
+spread about a clock is no less than that of the intervals."""
 SPREADS = 3.0
-"""A use is expected within so many spreads (median deviations) of its time: nine of ten, if they are normal."""
+"""A use is said to be expected within so many spreads of its time: seven of eight come then."""
 FADES = 0.5
 """Each time it is missed, it is half as likely to come the next time."""
 
@@ -43,12 +51,32 @@ class Beat(msgspec.Struct, frozen=True, gc=False):
     period_s: float
     next_s: float
     """When it is expected first, after the beginning of the last use."""
-    within_s: float
-    """How far from that it may be."""
+    spread_s: float
+    """How far from that it is: half of the uses are nearer."""
     chance: float
     """How likely it comes then."""
     is_on_time: bool
     """The last use was one of this beat."""
+
+    @property
+    def within_s(self) -> float:
+        """How far from its time a use may be, as people are told."""
+        return SPREADS * self.spread_s
+
+    def reach_s(self, price_s: float) -> float:
+        """How far from its time it is worth to wait for a use, if a cold start is worth so many seconds of holding.
+
+        As far as the next second brings it with a chance of more than 1 / price. Lateness has longer tails than a
+        normal distribution, so it is taken to be exponential on both sides.
+        """
+        scale_s = self.spread_s / math.log(2)
+        return scale_s * math.log(max(2.0, self.chance * price_s / (2 * scale_s)))
+
+    def after(self, age_s: float) -> Beat:
+        """The same beat, seen from a use of its own at this age."""
+        steps = max(0, round((age_s - self.next_s) / self.period_s)) + 1
+        next_s = self.next_s + steps * self.period_s - age_s
+        return msgspec.structs.replace(self, next_s=next_s, is_on_time=True)
 
     def off_s(self, age_s: float) -> float:
         """How far a use at this age is from the nearest time at which it was expected."""
@@ -61,7 +89,7 @@ def slack_s(period_s: float) -> float:
     return SLACK_S + SLACK * period_s
 
 
-def find(intervals: Sequence[float], shortest_s: float, most: int = 2) -> tuple[Beat, ...]:
+def find(intervals: Sequence[float], shortest_s: float) -> tuple[Beat, ...]:
     """The beats in the last uses, the surest first.
 
     :param intervals: from use to use, the newest last
@@ -69,7 +97,7 @@ def find(intervals: Sequence[float], shortest_s: float, most: int = 2) -> tuple[
     """
     uses = positions(intervals)
     found: list[Beat] = []
-    while len(uses) > ENOUGH and len(found) < most:
+    while len(uses) > ENOUGH and len(found) < MOST:
         steps = best(uses, shortest_s)
         if steps is None:
             break
@@ -93,10 +121,10 @@ def best(uses: Sequence[float], shortest_s: float) -> dict[int, float] | None:
     winner: dict[int, float] | None = None
     most = 0.0
     count = len(uses)
-    for last in range(count - 1, max(ENOUGH, count - 1 - NEWEST), -1):
-        for first in range(last - 1, max(-1, last - 1 - STEPS), -1):
+    for last in range(max(ENOUGH, count - NEWEST), count)[::-1]:
+        for first in range(max(0, last - STEPS), last)[::-1]:
             period_s = uses[last] - uses[first]
-            if period_s < shortest_s:
+            if period_s < shortest_s or -uses[last] > (MISSED + 0.5) * period_s:
                 continue
             steps = walk(uses, last, period_s)
             hits, missed = len(steps) - 1, max(steps) - len(steps) + 1
@@ -137,23 +165,26 @@ def fitted(steps: dict[int, float]) -> Beat:
     """Period, phase, spread and chance of a beat, from its uses by their step back."""
     counts, uses = list(steps), list(steps.values())
     period_s, phase, spread_s = steadiest(counts, uses)
-    within_s = SPREADS * max(SPREAD_S, spread_s)
     hits, missed = len(counts) - 1, counts[-1] - len(counts) + 1
-    ahead = max(1, math.ceil((-phase - within_s) / period_s))
+    spread_s = max(SPREAD_S, spread_s) * (1 + FEW / hits)
+    ahead = max(1, math.ceil((-phase - SPREADS * spread_s) / period_s))
     chance = (hits + 1) / (hits + missed + 2) * FADES ** (ahead - 1)
-    return Beat(period_s, phase + ahead * period_s, within_s, chance, uses[0] == 0.0)
+    return Beat(period_s, phase + ahead * period_s, spread_s, chance, uses[0] == 0.0)
 
 
 def steadiest(counts: Sequence[int], uses: Sequence[float]) -> tuple[float, float, float]:
-    """Period, time of the newest use and spread: of a clock that they all follow, or of one that each sets anew."""
-    period_s = (uses[0] - uses[-1]) / counts[-1]
+    """Period, time of the newest use and spread: of a clock that they all follow, or of one that each sets anew.
+
+    A newest use that is far from its time makes the clock doubtful.
+    """
+    half = len(uses) // 2
+    period_s = median((uses[i] - uses[i + half]) / (counts[i + half] - counts[i]) for i in range(len(uses) - half))
     times = [use + count * period_s for count, use in zip(counts, uses, strict=True)]
     phase = median(times)
     spread_s = median(abs(time - phase) for time in times)
-    steps = [
-        (use - older) / (next_count - count)
-        for use, older, count, next_count in zip(uses, uses[1:], counts, counts[1:], strict=False)
-    ]
+    steps = [(use - older) / (n - m) for (use, older), (m, n) in zip(pairwise(uses), pairwise(counts), strict=True)]
     step_s = median(steps)
     step_spread_s = median(abs(step - step_s) for step in steps)
-    return (step_s, uses[0], step_spread_s) if step_spread_s < spread_s else (period_s, phase, spread_s)
+    if spread_s > STEADIER * step_spread_s:
+        return step_s, uses[0], step_spread_s
+    return period_s, phase, max(spread_s, abs(uses[0] - phase) / SPREADS)

@@ -7,7 +7,7 @@ policy (tier, idle time, pin) is simply in force from now on.
 
 from __future__ import annotations
 
-from . import names
+from . import locks, names
 from .events import Configure
 from .ledger import CUDA, SLOTS, Device, slots_of
 from .monitoring import NOTHING
@@ -48,9 +48,11 @@ def follow(world: World, model: Model | None, pins: frozenset[str]) -> None:
             model.prediction = None
             model.failures, model.ran_out, model.retry_at = 0, 0, 0.0
             model.past = NOTHING
+            locks.end_of(world, model.key, "configuration changed")
         model.spec = spec
         model.retired = False
         model.pinned = spec.pin or model.key in pins
+    locks.follow(world, model)
     world.touch(model)
 
 

@@ -24,6 +24,7 @@ from . import (
     expecting,
     leases,
     lives,
+    locks,
     parking,
     pins,
     prewarming,
@@ -38,6 +39,7 @@ from . import (
     warming,
 )
 from .effects import Effect
+from .records import Reason
 from .room import make_room
 from .rules import RULES
 from .world import World
@@ -48,12 +50,14 @@ def cancel(world: World, event: events.Cancel) -> None:
     requests.cancel(world, event)
     unloads.cancel(world, event)
     reservations.cancel(world, event.request)
+    locks.cancel(world, event.request)
 
 
 def stop(world: World, event: events.Stop) -> None:
     """Everything leaves; at the deadline even what is in the middle of a call."""
     world.stop_deadline = event.deadline
     world.alarms.set(("stop",), event.deadline)
+    locks.end_all(world, Reason.STOPPING)
     touch_all(world)
 
 
@@ -97,6 +101,9 @@ EVENTS: dict[type[events.Event], Callable[[World, Any], None]] = {
     events.Tick: nothing,
     events.Reserve: reservations.reserve,
     events.Unreserve: reservations.unreserve,
+    events.LockFiles: locks.ask,
+    events.FilesLocked: locks.held,
+    events.FilesUnlocked: locks.unlocked,
     events.DeviceSeen: reports.device_seen,
     events.DeviceLost: reports.device_lost,
     events.DriverSilent: reports.driver_silent,
@@ -191,6 +198,8 @@ def settle(world: World) -> None:
             unloads.freed(world)
         if world.wanting or world.plans:
             make_room(world)
+        if world.lock_wishes:
+            locks.advance(world)
         if world.guesses:
             prewarming.make_room(world)
         crowding.relieve(world)

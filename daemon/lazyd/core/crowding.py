@@ -11,11 +11,12 @@ cheapest of some size leaves, one at a time, as long as it says so.
 
 from __future__ import annotations
 
-from . import lives
+from . import lives, locks
 from .events import MemoryPressure
-from .eviction import leaving_bytes, next_moment, units
-from .ledger import Device
+from .eviction import leaving_bytes, most_freed, next_moment, units
+from .ledger import RAM, Device
 from .lifecycle import LOADS, State
+from .locked import leaving_bytes as locked_leaving
 from .records import Instance, Model, Reason, Seeker
 from .victims import Unit, choose_victims
 from .world import World
@@ -39,9 +40,12 @@ def relieve_device(world: World, device: Device, missing: int) -> None:
     if missing <= 0:
         return
     idle = idle_on(world, device.name)
-    for unit in choose_victims(idle, {device.name: missing}) or idle:
+    enough, most = choose_victims(idle, {device.name: missing}), most_freed(world, finish=False).get(device.name, 0)
+    for unit in enough or idle:
         for instance in unit.instances:
             let_leave(world, instance, Reason.CROWDED)
+    if enough is None and device.name == RAM and world.locks:
+        locks.relieve(world, missing + locked_leaving(world) - most, Reason.CROWDED)
     look_again(world)
 
 
@@ -64,6 +68,8 @@ def pressure(world: World, event: MemoryPressure) -> None:
     for unit in choose_victims(idle, {event.device: min(most, int(WORTHWHILE * device.total_bytes))}) or []:
         for instance in unit.instances:
             let_leave(world, instance, Reason.PRESSURE)
+    if not idle and event.device == RAM:
+        locks.relieve_stalls(world)
 
 
 def idle_on(world: World, device: str) -> list[Unit]:

@@ -6,7 +6,7 @@ is no fault of its models. What it held is free as soon as that is seen (`releas
 
 from __future__ import annotations
 
-from . import growth, leases, lives, release, shortage, warmups
+from . import growth, leases, lives, locks, release, shortage, warmups
 from .events import HostAway, HostLost, WorkerExited
 from .lifecycle import LOADS, SERVES, State
 from .records import Instance, Warmth, Worker
@@ -80,6 +80,7 @@ def host_lost(world: World, _: HostLost) -> None:
     world.host_found = False
     for worker in list(world.workers.values()):
         worker_lost(world, worker, "the worker host died")
+    locks.host_lost(world)
 
 
 def worker_lost(world: World, worker: Worker, reason: str) -> None:

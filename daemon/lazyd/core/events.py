@@ -160,6 +160,15 @@ class Unreserve(Event, frozen=True):
     reservation: str
 
 
+class LockFiles(Event, frozen=True):
+    """The files of a model are to be locked in RAM. Answered `Done` when they are booked, or refused."""
+
+    request: int
+    model: str
+    files: dict[str, int]
+    """Size by ``device:inode``."""
+
+
 class Stop(Event, frozen=True):
     """Drain calls until `deadline`, answer waiters `ShuttingDown`, free everything."""
 
@@ -290,11 +299,21 @@ class ReservationReport(msgspec.Struct, frozen=True, kw_only=True):
     command: str | None = None
 
 
+class LockReport(msgspec.Struct, frozen=True, kw_only=True):
+    """Files that a host has locked in RAM, or was told to lock once they are read."""
+
+    model: str
+    files: dict[str, int]
+    """Size by ``device:inode``."""
+    locked: bool = True
+
+
 class HostFound(Event, frozen=True):
-    """A host is connected; these are its workers, and there are no others."""
+    """A host is connected; these are its workers and its locks, and there are no others."""
 
     workers: tuple[WorkerReport, ...] = ()
     reservations: tuple[ReservationReport, ...] = ()
+    locks: tuple[LockReport, ...] = ()
 
 
 class HostAway(Event, frozen=True):
@@ -304,6 +323,19 @@ class HostAway(Event, frozen=True):
 
 class HostLost(Event, frozen=True):
     """The host has died, and all workers with it."""
+
+
+class FilesLocked(Event, frozen=True):
+    """The files of a model have been locked in RAM."""
+
+    model: str
+
+
+class FilesUnlocked(Event, frozen=True):
+    """They are not locked: the effect `UnlockFiles` was carried out, or it could not be done, or did not last."""
+
+    model: str
+    reason: str = ""
 
 
 class WorkerStarted(Event, frozen=True):

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
-from . import guesses
+from . import guesses, locked
 from .cost import QUANTUM_LOADS, cost_of
 from .ledger import RAM, Booking
 from .lifecycle import LOADS, State
@@ -237,7 +237,7 @@ def quantum_until(instance: Instance) -> float:
 
 def leaving_bytes(world: World, device: str) -> int:
     """What is on its way to be free on a device."""
-    return census(world).going.get(device, 0)
+    return census(world).going.get(device, 0) + (locked.leaving_bytes(world) if device == RAM else 0)
 
 
 def keepers(world: World) -> Collection[Worker]:

@@ -20,6 +20,9 @@ PRICE_S = 600.0
 """A cold start is worth so many seconds of holding, where no idle time was written down: who frees what has been
 idle for ten minutes, as is the default, says so much of a model that is used at random."""
 
+ENOUGH_VISITS = 2
+"""So many times between visits must be known before they are a habit, which replaces the default."""
+
 SETTLE_S = 5.0
 """Nothing leaves sooner after its last use, whatever is expected of it."""
 
@@ -66,7 +69,7 @@ def spans(model: Model) -> Sequence[Span] | None:
 def learned(model: Model) -> Sequence[Span] | None:
     """What its habit says."""
     last = model.habit.last if model.habit is not None else None
-    if model.habit is None or last is None:
+    if model.habit is None or last is None or len(model.habit.visits) < ENOUGH_VISITS:
         return None
     windows = model.habit.windows(PRICE_S, lead_s(model))
     if not windows:
@@ -124,8 +127,10 @@ def next_span(model: Model, now: float) -> Span | None:
 
 
 def expected(model: Model, now: float) -> tuple[float, float] | None:
-    """When it is asked for next, give or take so many seconds, where that is known."""
-    for span in spans(model) or ():
-        if span.expected is not None and span.expected + span.within_s > now:
-            return span.expected, span.within_s
-    return None
+    """When it is asked for next, give or take so many seconds, where that is known. Quick: there may be thousands."""
+    prewarm, found = model.spec.prewarm, None
+    if prewarm.when is PrewarmWhen.SCHEDULE and model.scheduled is not None:
+        found = model.scheduled, 0.0
+    elif prewarm.when is PrewarmWhen.LEARNED and model.habit is not None and len(model.habit.visits) >= ENOUGH_VISITS:
+        found = model.habit.expected()
+    return found if found is not None and sum(found) > now else None

@@ -33,7 +33,7 @@ def look(world: World, model: Model) -> None:
     if model.spec.fallback is None:
         return
     for waiter in list(model.waiters):
-        if not waiter.lease_wanted:
+        if not waiter.lease_wanted or wanted_answers(world, waiter):
             continue
         if waiter.falls_back is None:
             waiter.falls_back = moment(world, waiter, model.spec.fallback.after_s)
@@ -144,6 +144,19 @@ def stands_in(waiter: Waiter) -> bool:
     return waiter.detour is not None and waiter.detour.wanted is not waiter.model
 
 
+def wanted_answers(world: World, waiter: Waiter) -> bool:
+    """The model that its request wants has just become ready as well, and comes first."""
+    detour = waiter.detour
+    if detour is None or detour.wanted is waiter.model:
+        return False
+    instance = detour.wanted.instance
+    is_open = detour.refusal is None or waiter.request in detour.wanted.elsewhere
+    if not is_open or instance is None or instance.state is not State.READY:
+        return False
+    world.touch(detour.wanted)
+    return True
+
+
 def refuse(world: World, waiter: Waiter, refusal: Outcome) -> None:
     """A model cannot be had. Its fallback is taken, or the request goes on in other lines, or it is refused."""
     if waiter is waiter.model.wish:
@@ -162,6 +175,11 @@ def refuse(world: World, waiter: Waiter, refusal: Outcome) -> None:
         return  # by a value
     if len(detour.standing) > 1:
         waiting.step_out(world, waiter)
+        instance = waiter.model.instance
+        if not stands_in(waiter) and (instance is None or instance.state not in SERVES):
+            waiter.model.elsewhere[waiter.request] = waiter
+        for other in detour.standing:
+            world.touch(other.model)
     else:
         waiting.leave_line(world, waiter)
         world.answer(waiter.request, detour.refusal or refusal)
@@ -199,6 +217,6 @@ def progress(model: Model) -> str:
     if instance is None or instance.state not in LOADS:
         return "queued" if instance is None else f"it is {instance.state}"
     done = f" {instance.fraction:.0%}".replace("%", " %") if instance.fraction is not None else ""
-    if instance.state is State.LOADING:
-        return f"loading: {instance.phase}{done}"
-    return instance.phase
+    if instance.state is not State.LOADING:
+        return instance.phase
+    return f"loading{done}" if instance.phase == "loading" else f"loading: {instance.phase}{done}"

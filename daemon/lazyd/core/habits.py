@@ -11,22 +11,28 @@ core's seconds.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator
-from itertools import pairwise
+from itertools import islice, pairwise
 
 import msgspec
 
 from . import beats
 from .beats import Beat
-from .intervals import EDGES, Intervals
+from .intervals import EDGES, LAST, PRIOR, Intervals
 
 TICK_S = 1.0
 """Uses that are closer together are one: nothing is loaded or freed between them."""
 VISIT_S = 30.0
 """Uses that are closer together are one visit, as the calls of one run of a cron job are. Beats are those of the
 beginnings of visits: a run begins at its time, and ends when it ends."""
+KNOWN = 2
+"""So many intervals are enough to tell something. One is not: to keep the model for the default time until there are
+two meets fewer cold starts, on mixed histories and on bursts."""
 MISSES = 4
 """So many times a beat may be missing before it is no longer waited for."""
+LEAST_AWAY_S = 30.0
+"""Nothing is freed for so short a time: to be unloaded and loaded takes as much from others as it would give them."""
 LOADS = 2.0
 """A load costs so many times its holding: it takes the disk and a processor as well."""
 TRUST = 0.125
@@ -79,14 +85,18 @@ class Habit(msgspec.Struct, omit_defaults=True, gc=False):
     def _visited(self, last: float, now: float) -> None:
         """A visit has begun."""
         age_s = now - self.began
-        foretold = any(beat.off_s(age_s) <= beats.slack_s(beat.period_s) for beat in self.beats)
+        kept = [beat.after(age_s) for beat in self.beats if beat.off_s(age_s) <= beats.slack_s(beat.period_s)]
+        foretold = bool(kept)
         if self.beats:
-            was_right = any(beat.off_s(age_s) <= beat.within_s for beat in self.beats)
+            was_right = any(beat.off_s(age_s) <= 2 * beat.within_s for beat in self.beats)
             self.trust += TRUST * (was_right - self.trust)
         self.gaps.add(now - last, foretold=foretold)
         self.visits = [*self.visits[1 - beats.RECENT :], age_s]
         self.began = now
         self.beats = beats.find(self.visits, VISIT_S)
+        if kept and not any(beat.is_on_time for beat in self.beats):
+            # It goes on after a pause: a timer of working hours, in the morning.
+            self.beats = (kept[0], *self.beats)[: beats.MOST]
         if not foretold and self.beats and self.beats[0].is_on_time:
             self._discovered(self.beats[0].period_s, now - last)
 
@@ -115,68 +125,74 @@ class Habit(msgspec.Struct, omit_defaults=True, gc=False):
         :param price_s: seconds of holding that a cold start is worth
         :param load_s: how long it takes to load
         """
-        if not self.visits and not self.gaps.ended:
+        if len(self.visits) < KNOWN:
             return ()
-        dues = sorted(self._dues())
-        moments = list(slices(self.gaps.hazards(), dues))
+        dues = sorted(self._dues(price_s, load_s))
+        moments = list(slices(self.gaps, self._prior(), dues))
         held = worth(moments, price_s, load_s)
         return tuple(described(held, dues)) or NEVER
 
-    def _dues(self) -> Iterator[Due]:
-        """The times at which a beat is expected, and when it would be if it were missed."""
+    def _prior(self) -> float:
+        """What is believed of uses that no beat foretells: the surer a beat, the fewer others are to be expected."""
+        surest = max((beat.chance for beat in self.beats), default=0.0)
+        return PRIOR * (1.0 - surest * self.trust)
+
+    def _dues(self, price_s: float, load_s: float) -> Iterator[Due]:
+        """When beats are expected, and when they will be once they were missed, as long as that is worth a load."""
         assert self.last is not None
         since = self.last - self.began
         for beat in self.beats:
             chance = beat.chance * self.trust
+            reach_s = beat.reach_s(price_s)
             for missed in range(MISSES):
                 at = beat.next_s + missed * beat.period_s - since
-                if at + beat.within_s > 0:
-                    yield Due(at, beat.within_s, chance)
+                if chance * price_s <= LOADS * load_s:
+                    break
+                if at + reach_s > 0:
+                    yield Due(max(0.0, at - reach_s), at + reach_s, at, beat.within_s, chance)
                     chance *= beats.FADES
 
 
 class Due(msgspec.Struct, frozen=True, order=True, gc=False):
     """A use of a beat, after the last use."""
 
+    start_s: float
+    end_s: float
+    """When it is worth waiting for it."""
     at_s: float
     within_s: float
     chance: float
-
-    @property
-    def start_s(self) -> float:
-        return max(0.0, self.at_s - self.within_s)
-
-    @property
-    def end_s(self) -> float:
-        return self.at_s + self.within_s
 
 
 Slice = tuple[float, float, float]
 """From when, until when, and how likely it is used in that time if it was not before."""
 
 
-def slices(hazards: list[float], dues: list[Due]) -> Iterator[Slice]:
+def slices(gaps: Intervals, prior: float, dues: list[Due]) -> Iterator[Slice]:
     """All that is known of the time after the last use, cut where the hazard changes."""
-    horizon = max(dues[-1].end_s if dues else 0.0, EDGES[len(hazards)] if len(hazards) < len(EDGES) else EDGES[-1])
-    cuts = {float(edge) for edge in EDGES if edge < horizon}
+    hazards = gaps.hazards(prior)
+    horizon = max([EDGES[min(len(hazards), LAST)], *(due.end_s for due in dues)])
+    cuts = {0.0, horizon, *EDGES[: bisect_left(EDGES, horizon)]}
     for due in dues:
         cuts.update((due.start_s, due.end_s))
-    cuts.add(horizon)
-    ordered = sorted(cuts)
-    bin_ = 0
-    for start, end in pairwise(ordered):
-        while bin_ + 1 < len(EDGES) and EDGES[bin_ + 1] <= start:
+    bin_ = over = 0
+    for start, end in pairwise(sorted(cuts)):
+        while bin_ < LAST and EDGES[bin_ + 1] <= start:
             bin_ += 1
-        hazard = hazards[bin_] if bin_ < len(hazards) else 1.0 / end
+        hazard = hazards[bin_] if bin_ < len(hazards) else prior / end
         away = max(0.0, 1.0 - hazard * (end - start))
-        for due in dues:
-            if due.start_s <= start and end <= due.end_s:
+        while over < len(dues) and dues[over].end_s <= start:
+            over += 1
+        for due in islice(dues, over, None):
+            if due.start_s >= end:
+                break
+            if end <= due.end_s:
                 away *= 1.0 - due.chance * (end - start) / (due.end_s - due.start_s)
         yield start, end, 1.0 - away
 
 
 def worth(moments: list[Slice], price_s: float, load_s: float) -> list[tuple[float, float]]:
-    """The times at which holding it gains most, those that meet being one.
+    """The times at which holding it gains most, those that all but meet being one.
 
     Backwards from the last slice, what is to be gained from there on is known for a model that is hot and for one that
     is cold; a cold one becomes hot at the price of a load.
@@ -194,9 +210,12 @@ def worth(moments: list[Slice], price_s: float, load_s: float) -> list[tuple[flo
     is_hot = True
     for (start, end, _), (keeps, loads) in zip(moments, reversed(plan), strict=True):
         is_hot = keeps if is_hot else loads
-        if is_hot and held and held[-1][1] == start:
-            held[-1] = (held[-1][0], end)
-        elif is_hot:
+        if not is_hot:
+            continue
+        began, ended = held[-1] if held else (0.0, 0.0)
+        if start - ended <= LEAST_AWAY_S:
+            held[-1:] = [(began, end)]
+        else:
             held.append((start, end))
     return held
 

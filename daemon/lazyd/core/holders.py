@@ -6,8 +6,9 @@ Said in refusals, to who waits in vain, and by ``lazyctl status --why``. Looking
 from __future__ import annotations
 
 from .eviction import quantum_until
-from .ledger import SLOTS, Device
+from .ledger import RAM, SLOTS, Device
 from .lifecycle import LOADS, State
+from .locked import freed_by
 from .plans import callers
 from .records import FRESH_LEASE_S, Instance, LeaseStage, Model, Seeker, Worker
 from .wording import counted, duration, listed, size
@@ -36,6 +37,9 @@ def holders(world: World, device: str, for_model: Seeker | None = None, *, lasti
             ends = ", and ends soon unless it is claimed again" if unclaimed else ""
             told = f"a reservation of {owner(other.pid, other.command)} holds {size(other.bytes)}{ends}"
             found.append((other.bytes, told))
+    for lock in world.locks.values() if device == RAM and not lasting else ():
+        n = freed_by(world, lock)
+        found += [(n, f"locked files of {lock.model} hold {size(n)} and may leave")] if n else []
     found += (
         [] if lasting or known.kind == SLOTS else [(n, f"a {who} holds {size(n)}") for who, n in rest(world, device)]
     )

@@ -94,8 +94,11 @@ class Intervals(msgspec.Struct, omit_defaults=True, gc=False):
             foretold[index] += moved
         return moved
 
-    def hazards(self) -> list[float]:
-        """Returns per second to be expected in each bin, up to the last bin that any gap reached."""
+    def hazards(self, prior: float = PRIOR) -> list[float]:
+        """Returns per second to be expected in each bin, up to the last bin that any gap reached.
+
+        :param prior: what is believed before anything is seen: that it is this / age
+        """
         ended, spent = self._ended_and_spent()
         by_octave: dict[int, list[float]] = {}
         for octave, ends, time in zip(OCTAVES, ended, spent, strict=False):
@@ -103,7 +106,7 @@ class Intervals(msgspec.Struct, omit_defaults=True, gc=False):
             sums[0] += ends
             sums[1] += time
         believed = {
-            octave: (ends + BELIEF_OCTAVE) / (time + BELIEF_OCTAVE * 1.5 * 2**octave / PRIOR)
+            octave: (ends + BELIEF_OCTAVE) / (time + BELIEF_OCTAVE * 1.5 * 2**octave / prior)
             for octave, (ends, time) in by_octave.items()
         }
         return [

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from . import plans, samples
 from .eviction import keepers, leaving_bytes, most_freed
 from .ledger import CUDA, HOST, RAM, SLOTS, Booking
+from .locked import could_free
 from .needs import GPU
 from .parking import is_parked
 from .placement import allowed
@@ -28,7 +29,8 @@ class Outlook:
     lasting: dict[str, int]
     """What could be had some time: all but what is kept, reserved, or strangers'. No less than this."""
     most: dict[bool, dict[str, int]]
-    """With all that might leave for it, by whether it is overdue: then what is busy may be waited for, too."""
+    """With all that might leave for it, and locked files, by whether it is overdue: then what is busy may be waited
+    for, too."""
 
     def set_aside(self, booking: Booking) -> None:
         for name, n in booking.items():
@@ -140,6 +142,9 @@ class Line:
             False: {name: n + idle.get(name, 0) for name, n in room.items()},
             True: {name: n + (idle if name in drained else busy).get(name, 0) for name, n in room.items()},
         }
+        for there_is in most.values():
+            if RAM in there_is:
+                there_is[RAM] += could_free(world)
         self._outlook = Outlook(room, lasting, most)
         return self._outlook
 

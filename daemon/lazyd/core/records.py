@@ -377,6 +377,8 @@ class Model:
     waiters: list[Waiter] = field(default_factory=list)
     wish: Waiter | None = None
     """That it be loaded although nobody waits any more, see `waiting`."""
+    elsewhere: dict[int, Waiter] = field(default_factory=dict)
+    """By request: to whom it was refused, and who waits for a fallback."""
     prediction: Prediction | Asked | None = None
     pinned: bool = False
     dismissed: bool = False
@@ -442,6 +444,11 @@ class Model:
     @property
     def max_wait_s(self) -> float:
         return self.spec.max_wait_s
+
+    @property
+    def waiting(self) -> int:
+        """How many requests wait for it."""
+        return len(self.waiters) - (self.wish is not None)
 
     @property
     def nested(self) -> bool:

@@ -149,8 +149,8 @@ def keeps_too_much(world: World, model: Model, device_name: str, needed: int) ->
     )
 
 
-def keeping(world: World, model: Model) -> list[str]:
-    """The workers that are kept for another model than this."""
+def keeping(world: World, model: Model | None) -> list[str]:
+    """The workers that are kept for another model than this; without one, for any."""
     return [
         worker.id
         for worker in world.workers.values()

@@ -25,11 +25,12 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from . import crowding, cycles, plans, refusals, samples, seekers
+from . import crowding, cycles, locks, plans, refusals, samples, seekers
 from .answers import NoRoom
-from .eviction import could_cover, next_moment, units
-from .ledger import Booking
+from .eviction import could_cover, most_freed, next_moment, units
+from .ledger import RAM, Booking
 from .line import Line, rank
+from .locked import leaving_bytes as leaving
 from .placement import Placement
 from .records import Instance, Model, Plan, Reservation, Seeker
 from .victims import choose_victims
@@ -89,6 +90,8 @@ def consider(world: World, seeker: Seeker, line: Line) -> None:
         return
     if not seekers.presses(world, seeker):
         line.blocked.append(seeker)
+        return
+    if locks_leave(world, seeker, answering, line):
         return
     if not seeker_waits(seeker):
         device = world.ledger.devices[next(iter(groups[0][0].booking))]
@@ -183,6 +186,20 @@ def plans_for(
     if best is not None:
         plans.carry_out(world, best[1])
     return best is not None
+
+
+def locks_leave(world: World, seeker: Seeker, groups: list[list[Placement]], line: Line) -> bool:
+    """Whether locked files give way for it: RAM alone is short, and idle models do not give back enough."""
+    idle = most_freed(world, finish=False).get(RAM, 0)
+    for placement in (placement for group in groups for placement in group):
+        deficit = {name: n - line.headroom(seeker, name) for name, n in placement.booking.items()}
+        missing = deficit.pop(RAM, 0) - idle
+        if missing <= 0 or any(n > 0 for n in deficit.values()):
+            continue
+        if locks.let_go(world, leaving(world) + missing, f"room for {seeker.title}", placement.files):
+            line.set_aside(placement.booking)
+            return True
+    return False
 
 
 def covers(room: Booking, booking: Booking) -> bool:

@@ -136,7 +136,11 @@ def turn_away(world: World, model: Model) -> None:
 def serve(world: World, model: Model) -> None:
     """A ready model answers all who wait for it; a nested request may enter a draining one."""
     instance = model.instance
-    if instance is None or not model.waiters:
+    if instance is None:
+        return
+    if model.elsewhere and instance.state is State.READY:
+        waiting.come_back(world, model)
+    if not model.waiters:
         return
     if instance.state is State.DRAINING and instance.leaving is not None:
         if instance.leaving.reason in YIELDS:
@@ -144,6 +148,8 @@ def serve(world: World, model: Model) -> None:
         elif model.nested and instance.leaving.plan is not None and not finishes(instance):
             plans.abandon(world, instance.leaving.plan)
     for waiter in list(model.waiters):
+        if waiter.detour is not None and fallbacks.wanted_answers(world, waiter):
+            continue
         if instance.state is State.READY or (waiter.parent is not None and finishes(instance)):
             answer(world, instance, waiter)
 

@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from .events import DeviceSeen
 from .growth import measured
 from .ledger import CUDA, HOST, Device
+from .locked import shown_bytes
 from .records import Worker
 from .world import World
 
@@ -66,9 +67,10 @@ def account(world: World, device: Device, seen: DeviceSeen) -> None:
     note_held(world, device, living, held, seen)
     for worker in ended:
         worker.measured_bytes[device.name] = held[worker.id]
-    still_ours = sum(held.values()) + reserved(world, device, shown)
+    locked = shown_bytes(world, seen.begun) if device.kind == HOST else 0
+    still_ours = sum(held.values()) + reserved(world, device, shown) + locked
     device.foreign_bytes = max(0, seen.used_bytes - still_ours)
-    droppable = world.ledger.file_bytes if device.kind == HOST else 0
+    droppable = world.ledger.file_bytes - locked if device.kind == HOST else 0
     lower = max(0, seen.used_bytes - (device.booked_bytes - droppable))
     device.sure_foreign_bytes, device.lower_bytes = min(lower, device.lower_bytes), lower
     note_low(device, lower, world.now)

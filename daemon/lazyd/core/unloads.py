@@ -5,12 +5,12 @@ only force and a stop end calls. Freeing what is cold is fine.
 
 from __future__ import annotations
 
-from . import requests
+from . import locks, requests
 from .answers import Busy, Cancelled, ModelNotFound, Timeout, Unloaded
 from .events import Cancel, Unload
 from .holders import used
 from .lifecycle import GONE, LOADS, State
-from .records import Instance, Model
+from .records import Instance, Model, Reason
 from .world import UnloadWish, World
 
 
@@ -32,11 +32,15 @@ def unload(world: World, event: Unload) -> None:
         forget_failures(world, model)
         model.dismissed = True
         instance = model.instance
+        if locks.end_of(world, model.key, Reason.ASKED) and instance is None:
+            wish.unloaded.append(model.key)
         if instance is None or instance.state in LOADS:
             requests.answer_all(world, model, Cancelled(model=model.key))  # an unload ends a load
         if instance is not None:
             wish.pending[model.key] = instance
             world.touch(model)
+    if event.all and event.force:
+        wish.unloaded += [key for key in locks.end_all(world, Reason.ASKED) if key not in wish.pending]
     world.unloads[wish.request] = wish
     world.alarms.set(("unload", wish.request), wish.deadline)
     freed(world)

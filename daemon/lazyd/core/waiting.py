@@ -31,6 +31,17 @@ def step_out(world: World, waiter: Waiter) -> None:
             world.waiters[waiter.request] = waiter.detour.standing[0]
 
 
+def come_back(world: World, model: Model) -> None:
+    """It was refused to them, and is ready now."""
+    for request, waiter in list(model.elsewhere.items()):
+        del model.elsewhere[request]
+        if waiter.detour is not None:
+            waiter.detour.refusal = None
+            waiter.detour.standing.insert(0, waiter)
+            model.waiters.append(waiter)
+            world.waiters[request] = waiter
+
+
 def leave_line(world: World, waiter: Waiter) -> None:
     """The request is answered, or its client has gone."""
     if waiter is waiter.model.wish:
@@ -41,6 +52,7 @@ def leave_line(world: World, waiter: Waiter) -> None:
     if waiter.detour is None:
         step_out(world, waiter)
         return
+    waiter.detour.wanted.elsewhere.pop(waiter.request, None)
     for each in list(waiter.detour.standing):
         step_out(world, each)
 

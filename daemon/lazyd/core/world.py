@@ -17,6 +17,7 @@ from .answers import Outcome, WorkerDied
 from .effects import Answer, Effect, Memorable, Note
 from .ledger import Ledger
 from .lifecycle import State, step
+from .locked import Lock
 from .records import Instance, Lease, Model, Plan, Reservation, Seeker, Waiter, Worker
 from .spec import Config, ModelSpec, Settings
 
@@ -60,6 +61,10 @@ class World:
     unloads: dict[int, UnloadWish] = field(default_factory=dict)
     reservations: dict[str, Reservation] = field(default_factory=dict)
     """Those that are held."""
+    locks: dict[str, Lock] = field(default_factory=dict)
+    """Files that are locked in RAM, or booked to be, by model."""
+    lock_wishes: dict[str, Lock] = field(default_factory=dict)
+    """Those of which it is not decided yet."""
     wanting: dict[str, Seeker] = field(default_factory=dict)
     """The line for room: models that somebody waits for and that have to be loaded, and reservations."""
     guesses: dict[str, Model] = field(default_factory=dict)

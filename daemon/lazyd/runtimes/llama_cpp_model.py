@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import llama_cpp
 import llama_cpp.llama_cpp as api
 
-from . import CallCancelled, LoadAborted, checked, llama_cpp_params, recipes
+from . import CallCancelled, LoadAborted, checked, llama_cpp_params, texts
 from .llama_cpp_embedder import Embedder
 from .llama_cpp_log import ErrorLog
 
@@ -133,13 +133,13 @@ class LlamaModel:
         most = max(1, self._llama.n_ctx() - WARMUP_ROOM)
         wanted = min(tokens, most) if isinstance(tokens, int) else most
         words = len(text.split())
-        each = max(1, self._count(recipes.repeated(text, 2 * words)) - self._count(text)) / words
+        each = max(1, self._count(texts.repeated(text, 2 * words)) - self._count(text)) / words
         count = max(1, int(wanted / each))
-        while self._count(recipes.repeated(text, count)) < wanted:
+        while self._count(texts.repeated(text, count)) < wanted:
             count += 1
-        while count > 1 and self._count(recipes.repeated(text, count)) > most:
+        while count > 1 and self._count(texts.repeated(text, count)) > most:
             count -= 1
-        return recipes.repeated(text, count)
+        return texts.repeated(text, count)
 
     def output_of(self, method: str, result: Any) -> Any:
         """Of an answer its text."""

@@ -15,7 +15,7 @@ import operator
 import platform
 from typing import TYPE_CHECKING, Any
 
-from . import checked, out_of_memory, recipes
+from . import checked, out_of_memory, texts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -65,11 +65,11 @@ class Instance:
     def text_of(self, text: str, tokens: int | str) -> str:
         """So many words; as many as the object takes, if it says so by `max_seq_len`."""
         if isinstance(tokens, int):
-            return recipes.repeated(text, tokens)
+            return texts.repeated(text, tokens)
         most = getattr(self._instance, "max_seq_len", None)
         if type(most) is not int:
             raise ValueError("the object does not say how long a text it takes: it has no number max_seq_len")
-        return recipes.repeated(text, most)
+        return texts.repeated(text, most)
 
     @property
     def parks(self) -> bool:

@@ -6,8 +6,8 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from ..runtimes import CallCancelled, recipes
-from . import outputs
+from ..runtimes import CallCancelled, texts
+from . import outputs, recipes
 from .calls import one_line
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ class Warmup:
         return f"(call {self.made + 1} of {self.calls})"
 
     def _arguments(self) -> tuple[list[Any], dict[str, Any]]:
-        text_of: Any = getattr(self._model, "text_of", recipes.repeated)
+        text_of: Any = getattr(self._model, "text_of", texts.repeated)
         args: list[Any] = recipes.made(list(self._table.get("args") or ()), self.made, text_of)
         kwargs: dict[str, Any] = recipes.made(self._table.get("kwargs") or {}, self.made, text_of)
         complete = getattr(self._model, "warmup_arguments", None)

@@ -85,6 +85,27 @@ def test_json_tells_how_the_answer_came_about(daemon: Daemon, lazyctl: Lazyctl, 
     assert lazyctl("--json", "run", "gemma", "The capital of France is").json == reply
 
 
+def test_a_fallback_s_answer_is_marked_beside_the_result(daemon: Daemon, lazyctl: Lazyctl, worker: FakeWorker) -> None:
+    why = "gemma is not ready after 5.0 s (loading: weights 40 %)"
+    daemon.on["Get"] = lambda _: worker.grant(model="gemma-small", degraded=why, waitedSec=5.0)
+    worker.on["complete"] = lambda call: iter(["Par", "is"]) if call.stream else "Paris"
+    for line in (["call", "gemma", "complete"], ["run", "gemma", "The capital of France is"]):
+        result = lazyctl(*line)
+        assert (result.status, result.out.strip(), result.err) == (0, "Paris", f"degraded: {why}\n")
+        result = lazyctl("--json", *line)
+        assert result.json == {"result": "Paris", "coldStart": False, "waitedSec": 5.0, "degraded": why}
+        assert result.err == f"degraded: {why}\n"
+
+
+def test_a_fallback_s_value_is_the_result(daemon: Daemon, lazyctl: Lazyctl) -> None:
+    reply = {"model": "gemma", "version": "", "coldStart": False, "waitedSec": 5.0, "degraded": "loading"}
+    daemon.on["Get"] = lambda _: {**reply, "value": {"text": None}}
+    assert lazyctl("call", "gemma", "complete").out == '{"text":null}\n'
+    assert lazyctl("run", "gemma", "Hello").out == '{"text":null}\n'
+    daemon.on["Get"] = lambda _: {**reply, "value": "sorry"}
+    assert lazyctl("run", "gemma", "Hello") == (0, "sorry\n", "degraded: loading\n")
+
+
 def test_a_time_limit_spans_the_load(daemon: Daemon, lazyctl: Lazyctl, echo: FakeWorker) -> None:
     assert lazyctl("call", "gemma", "run", "--timeout", "2min").status == 0
     assert daemon.last("Get") == {"model": "gemma", "timeoutSec": pytest.approx(120, abs=2)}

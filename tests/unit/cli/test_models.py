@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
 
 from lazyctl.models import detail_lines, in_order, model_lines
 from lazyctl.terminal import Look, cells
+from lazyctl.units import clock
 
 from .samples import GIB, MIB, hot, model, worker
 
@@ -105,3 +107,12 @@ def test_details_name_the_worker_and_the_whole_error() -> None:
     assert "reader" in text
     assert error in " ".join(text.split())
     assert max(map(cells, lines)) <= 80
+
+
+def test_a_model_that_is_expected_says_when() -> None:
+    morning = time.mktime((2026, 12, 2, 9, 35, 0, 0, 0, -1))
+    expected = model(expectedUse=morning, expectedUseWithinSec=2.4)
+    assert f"due {clock(morning)}" in model_lines([expected], Look(width=120))[1]
+    text = "\n".join(detail_lines(expected, Look()))
+    assert "next use expected" in text
+    assert "09:35:00 ± 2.4 s" in text

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
-from lazyctl.units import about, bytes_of, duration, seconds_of, size
+from lazyctl.units import about, bytes_of, clock, duration, seconds_of, size
 
 
 @pytest.mark.parametrize(
@@ -111,3 +113,9 @@ def test_a_size_may_be_written_with_its_unit_or_as_plain_bytes(text: str, count:
 def test_what_is_not_a_size_is_refused_with_an_example(text: str, says: str) -> None:
     with pytest.raises(ValueError, match=says):
         bytes_of(text)
+
+
+def test_a_time_of_day_has_its_day_if_that_is_not_today() -> None:
+    morning = time.mktime((2026, 12, 2, 9, 35, 0, 0, 0, -1))
+    assert clock(morning, morning + 3600) == "09:35:00"
+    assert clock(morning, morning - 86_400) == "Dec 02, 09:35:00"

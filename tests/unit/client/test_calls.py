@@ -112,6 +112,7 @@ def test_private_names_are_no_methods(client: Any) -> None:
 # Fallbacks.
 
 
+@pytest.mark.filterwarnings("ignore::lazyd.Degraded")
 def test_a_fallback_value_is_the_answer_and_is_asked_for_anew(client: Any, daemon: FakeDaemon) -> None:
     daemon.on["Get"] = lambda _: {
         "model": "ocr",

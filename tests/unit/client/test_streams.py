@@ -142,6 +142,7 @@ def test_a_revoked_stream_that_has_not_begun_begins_anew(client: Any, daemon: Fa
     assert daemon.methods() == ["Get", "Get"]
 
 
+@pytest.mark.filterwarnings("ignore::lazyd.Degraded")
 def test_a_surplus_connection_is_closed_when_its_stream_is_left(
     client: Any, daemon: FakeDaemon, worker: FakeWorker
 ) -> None:

@@ -62,6 +62,7 @@ def test_the_load_goes_on_after_a_value_has_answered() -> None:
     story.get("wanted")
     story.wait(6.0)
     assert story.state("wanted") is State.LOADING
+    assert story.core.world.models["wanted"].waiting == 0
     story.ready("wanted")
     assert not story.granted(story.get("wanted")).degraded
     assert not story.core.world.models["wanted"].waiters
@@ -323,6 +324,33 @@ def test_another_model_answers_for_one_that_is_refused_and_otherwise_the_refusal
     assert granted.model == "small"
     assert granted.degraded is not None
     assert granted.degraded.startswith("there is no room for wanted")
+
+
+def test_a_model_that_was_refused_and_is_ready_after_all_answers_itself() -> None:
+    story = Story(with_model(), spec("small"))
+    request = story.get("wanted")
+    story.tell(events.ObjectFailed(worker=story.worker("wanted"), model="wanted", reason="bad"))
+    story.exit("wanted")
+    assert story.state("small") is State.LOADING
+    story.wait(2.0)  # the pause is over, and somebody else asks
+    other = story.load("wanted")
+    story.ready("wanted")
+    assert other in story.answers
+    assert (story.granted(request).model, story.granted(request).degraded) == ("wanted", None)
+    assert not story.core.world.models["small"].waiters
+
+
+def test_a_client_that_leaves_after_a_refusal_is_not_answered_later() -> None:
+    story = Story(with_model(), spec("small"))
+    request = story.get("wanted")
+    story.tell(events.ObjectFailed(worker=story.worker("wanted"), model="wanted", reason="bad"))
+    story.exit("wanted")
+    story.tell(events.Cancel(request=request))
+    story.wait(2.0)
+    story.load("wanted")
+    story.ready("wanted")
+    assert request not in story.answers
+    assert not story.core.world.waiters
 
 
 def test_if_the_fallback_cannot_be_had_either_the_wanted_models_refusal_is_the_answer() -> None:

@@ -24,7 +24,7 @@ ALLOWED = {
     "lazyd.devices": ("lazyd.core",),
     "lazyd.replay": ("lazyd.core", "lazyd.manager.readiness.schedules"),
     "lazyd.varlink": ("lazyd.errors", "lazyd.wire"),
-    "lazyd.runtimes": (),
+    "lazyd.runtimes": ("lazyd.wire",),
     "lazyd.worker": ("lazyd.client", "lazyd.errors", "lazyd.runtimes", "lazyd.wire"),
     "lazyctl": (
         "lazyd.client",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import weakref
 from typing import TYPE_CHECKING, Any, Literal, cast, overload
 
+from ..degraded import result_of, tell_degraded
 from ..session import Session
 from .driver import Driver
 from .proxy import AsyncModel
@@ -93,7 +94,7 @@ class AsyncClient:
     ) -> Any:
         """``await client.model(model).call(method, …)``."""
         answer = await self.answer(model, method, args, kwargs, timeout=timeout)
-        return answer if meta else answer.result
+        return answer if meta else result_of(model, answer)
 
     async def answer(
         self,
@@ -120,14 +121,20 @@ class AsyncClient:
         *,
         timeout: float | None = None,
         idempotent: Collection[str] = (),
+        on_degraded: Callable[[str], object] | None = None,
     ) -> AsyncIterator[Any]:
-        """One call, its result in pieces. It begins with the first piece that is asked for."""
+        """One call, its result in pieces. It begins with the first piece that is asked for.
+
+        If a fallback answers, `on_degraded` is told why before that; without it a warning is given.
+        """
         calling = self._session.calling
         running = self._session.running(
             model, method, args, kwargs, stream=True, timeout=timeout, idempotent=idempotent
         )
         try:
             piece = await self._driver.run(calling.begin(running))
+            if running.degraded is not None:
+                tell_degraded(model, running.degraded, on_degraded)
             while not piece.empty:
                 yield piece.value
                 if not piece.more:

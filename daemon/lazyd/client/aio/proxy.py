@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal, overload
 
+from ..degraded import result_of
 from ..method import Method
 
 if TYPE_CHECKING:
@@ -63,10 +64,10 @@ class AsyncModel:
         proxy's own. Raises `LazydError`.
         """
         answer = await self._answer(method, args, kwargs, timeout)
-        return answer if meta else answer.result
+        return answer if meta else result_of(self.name, answer)
 
     async def _result(self, method: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        return (await self._answer(method, args, kwargs)).result
+        return result_of(self.name, await self._answer(method, args, kwargs))
 
     async def _answer(
         self, method: str, args: Sequence[Any], kwargs: Mapping[str, Any], timeout: float | None = None

@@ -6,6 +6,7 @@ import os
 import weakref
 from typing import TYPE_CHECKING, Any, Literal, cast, overload
 
+from ..degraded import result_of, tell_degraded
 from ..session import Session
 from .driver import Driver
 from .proxy import Model
@@ -95,7 +96,7 @@ class Client:
     ) -> Any:
         """``client.model(model).call(method, …)``."""
         answer = self.answer(model, method, args, kwargs, timeout=timeout)
-        return answer if meta else answer.result
+        return answer if meta else result_of(model, answer)
 
     def answer(
         self,
@@ -122,14 +123,20 @@ class Client:
         *,
         timeout: float | None = None,
         idempotent: Collection[str] = (),
+        on_degraded: Callable[[str], object] | None = None,
     ) -> Iterator[Any]:
-        """One call, its result in pieces. It begins with the first piece that is asked for."""
+        """One call, its result in pieces. It begins with the first piece that is asked for.
+
+        If a fallback answers, `on_degraded` is told why before that; without it a warning is given.
+        """
         calling = self._session.calling
         running = self._session.running(
             model, method, args, kwargs, stream=True, timeout=timeout, idempotent=idempotent
         )
         try:
             piece = self._driver.run(calling.begin(running))
+            if running.degraded is not None:
+                tell_degraded(model, running.degraded, on_degraded)
             while not piece.empty:
                 yield piece.value
                 if not piece.more:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal, overload
 
+from ..degraded import result_of
 from ..method import Method
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ class Model:
         return f"<Model {self.name}>"
 
     def __getattr__(self, method: str) -> Method:
-        return Method(self.name, method, lambda *call: self._answer(*call).result)
+        return Method(self.name, method, self._result)
 
     @property
     def is_ready(self) -> bool:
@@ -60,7 +61,10 @@ class Model:
         proxy's own. Raises `LazydError`.
         """
         answer = self._answer(method, args, kwargs, timeout)
-        return answer if meta else answer.result
+        return answer if meta else result_of(self.name, answer)
+
+    def _result(self, method: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        return result_of(self.name, self._answer(method, args, kwargs))
 
     def _answer(
         self, method: str, args: Sequence[Any], kwargs: Mapping[str, Any], timeout: float | None = None

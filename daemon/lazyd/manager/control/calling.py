@@ -13,10 +13,11 @@ import msgspec
 
 from lazyd import places
 from lazyd.core import answers, events
-from lazyd.core.answers import Granted
+from lazyd.core.answers import Granted, Substituted
 from lazyd.errors import CallFailed, NotSendable, ProtocolError, Revoked, WorkerDied
 from lazyd.varlink.call import Call
 from lazyd.varlink.parameters import CallMethod
+from lazyd.wire.values import to_json
 
 from ..driver import Driver
 from .requests import Refused, Requests, deadline_of, or_refuse
@@ -34,6 +35,7 @@ class Result(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     cold_start: bool
     waited_sec: float
     result: object = None
+    degraded: str | None = None
 
 
 class Caller:
@@ -66,6 +68,10 @@ class Caller:
         granted = await self._requests.ask(
             lambda n: events.Get(request=n, model=given.model, holder=uid, deadline=deadline, parent=given.parent)
         )
+        if isinstance(granted, Substituted):
+            value = to_json(granted.value)
+            call.reply(Result(False, granted.waited_s, value, granted.degraded))
+            return True
         assert isinstance(granted, Granted)
         endpoint = granted.endpoint or places.data_socket(self._runtime, granted.worker)
         connection: DataConnection | None = None
@@ -76,7 +82,8 @@ class Caller:
                 given.method, given.args or [], given.kwargs or {}, stream=call.more, timeout_s=left_s
             )
             async for value, last in results:
-                call.reply(Result(granted.cold_start, granted.waited_s, value), continues=not last)
+                result = Result(granted.cold_start, granted.waited_s, value, granted.degraded)
+                call.reply(result, continues=not last)
                 await call.until_writable()
         except Revoked:
             return False

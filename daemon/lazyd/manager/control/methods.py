@@ -10,11 +10,12 @@ import msgspec
 
 from lazyd import places
 from lazyd.core import events
-from lazyd.core.answers import Granted, Loaded, Outcome, Refusal, Unloaded
+from lazyd.core.answers import Granted, Loaded, Outcome, Refusal, Substituted, Unloaded
 from lazyd.core.effects import Progress
 from lazyd.errors import InvalidParameter, NotKept, PermissionDenied
 from lazyd.varlink import parameters as given_for
 from lazyd.varlink.call import Call
+from lazyd.wire.values import to_json
 
 from ..configuration import Configuration
 from ..driver import Driver
@@ -35,13 +36,16 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defa
 class Lease(Reply, frozen=True):
     """Answers `Get`."""
 
-    lease: str
     model: str
     version: str
-    endpoint: str
-    token: str
     cold_start: bool
     waited_sec: float
+    lease: str | None = None
+    """None: a fallback's value is the answer."""
+    endpoint: str | None = None
+    token: str | None = None
+    degraded: str | None = None
+    value: object = None
 
 
 class Step(Reply, frozen=True):
@@ -171,6 +175,18 @@ class Methods:
             call.on_gone = partial(self._requests.cancel, number)
 
     def _granted(self, call: Call, outcome: Outcome) -> None:
+        if isinstance(outcome, Substituted):
+            call.reply(
+                Lease(
+                    model=outcome.model,
+                    version=outcome.version,
+                    cold_start=False,
+                    waited_sec=outcome.waited_s,
+                    degraded=outcome.degraded,
+                    value=to_json(outcome.value),
+                )
+            )
+            return
         if not isinstance(outcome, Granted):
             refuse(call, outcome)
             return
@@ -183,6 +199,7 @@ class Methods:
                 token=outcome.token,
                 cold_start=outcome.cold_start,
                 waited_sec=outcome.waited_s,
+                degraded=outcome.degraded,
             )
         )
 

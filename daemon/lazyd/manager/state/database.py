@@ -119,6 +119,8 @@ class Database:
 
     def _open(self) -> sqlite3.Connection:
         os.makedirs(os.path.dirname(self.path), mode=0o700, exist_ok=True)
+        with contextlib.suppress(FileExistsError):  # its owner's alone; what is there already keeps its mode
+            os.close(os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
         database = sqlite3.connect(self.path, timeout=BUSY_S, isolation_level=None)
         ours = self.shape.version
         try:
@@ -129,7 +131,6 @@ class Database:
             if database.execute("PRAGMA quick_check(1)").fetchone() != ("ok",):
                 raise sqlite3.DatabaseError("a check has found it damaged")
             if version < ours:
-                os.chmod(self.path, 0o600)
                 database.executescript(f"BEGIN IMMEDIATE; {self.shape.tables} PRAGMA user_version = {ours}; COMMIT;")
             database.execute(f"SELECT 1 FROM {', '.join(self.shape.columns)} LIMIT 1")
         except BaseException:

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from lazyd.core.answers import Done, Granted, NoSuchLease, WorkerDied
+from lazyd.core.answers import Done, Granted, NoSuchLease, Substituted, WorkerDied
 from lazyd.core.effects import Answer, Effect
 from lazyd.core.events import Event, Get, Release
 from lazyd.manager.control.calling import Caller
@@ -72,6 +72,8 @@ class Stage:
         self.path = os.path.join(directory, "control.sock")
         self.granted = 0
         self.released: list[Effect] = []
+        self.degraded: str | None = None
+        self.value: Any = None
         self.after_release: list[Any] = [Done()]
         driver = Driver(self, lambda: pytest.fail("the core has failed"))
         self.requests = Requests(driver)
@@ -83,6 +85,9 @@ class Stage:
     def handle(self, event: Event, now: float) -> list[Effect]:  # noqa: ARG002  # the core's shape
         if isinstance(event, Get):
             self.granted += 1
+            if self.value is not None:
+                value = Substituted(model="m", version="", degraded="loading", waited_s=5.0, value=self.value)
+                return [Answer(request=event.request, outcome=value)]
             granted = Granted(
                 lease=f"l{self.granted}",
                 token=f"t{self.granted}",
@@ -92,6 +97,7 @@ class Stage:
                 endpoint=self.worker.path,
                 cold_start=True,
                 waited_s=0.25,
+                degraded=self.degraded,
             )
             return [Answer(request=event.request, outcome=granted)]
         assert isinstance(event, Release)
@@ -158,6 +164,27 @@ async def test_a_stream_is_one_reply_a_piece(stage: Stage) -> None:
     stage.worker.script = answer
     replies = await stage.call(more=True)
     assert [reply["parameters"].get("result") for reply in replies] == [0, 1, 2, None]
+
+
+async def test_a_fallback_s_answer_says_so_on_every_piece(stage: Stage) -> None:
+    async def answer(worker: Worker, call: dict[str, Any]) -> None:
+        worker.send({"id": call["id"], "result": 1, "more": True})
+        worker.send({"id": call["id"], "result": 2})
+
+    stage.worker.script = answer
+    stage.degraded = "loading"
+    replies = await stage.call(more=True)
+    assert [reply["parameters"]["degraded"] for reply in replies] == ["loading", "loading"]
+
+
+@pytest.mark.parametrize("more", [False, True])
+async def test_a_fallback_s_value_is_the_only_reply(stage: Stage, *, more: bool) -> None:
+    stage.value = {"n": float("nan")}
+    (reply,) = await stage.call(more=more)
+    result = {"n": {"$float": "nan"}}
+    assert reply["parameters"] == {"coldStart": False, "waitedSec": 5.0, "result": result, "degraded": "loading"}
+    assert not stage.worker.tokens
+    assert not stage.released
 
 
 async def test_a_call_that_was_revoked_before_it_began_is_made_under_another_lease(stage: Stage) -> None:
@@ -239,7 +266,13 @@ async def test_a_time_limit_ends_the_call(stage: Stage) -> None:
     stage.worker.script = answer
     (reply,) = await stage.call(timeoutSec=0.05)
     assert reply["error"] == "io.lazyd.Timeout"
-    assert reply["parameters"] == {"model": "m", "phase": "calling", "timeoutSec": 0.05, "reason": None}
+    assert reply["parameters"] == {
+        "model": "m",
+        "phase": "calling",
+        "timeoutSec": 0.05,
+        "reason": None,
+        "expectedSec": None,
+    }
     await asyncio.wait_for(stage.worker.ended.wait(), 5)
 
 

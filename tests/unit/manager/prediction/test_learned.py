@@ -386,5 +386,5 @@ def test_the_mode_of_what_a_link_leads_to_is_left_alone(store: Store, path: str,
     there.chmod(0o644)
     os.makedirs(os.path.dirname(path))
     os.symlink(there, path)
-    store.write([life(100)])
+    store.learn([life(100)])
     assert there.stat().st_mode & 0o777 == 0o644

@@ -18,6 +18,8 @@ from lazyd.core.events import (
     ObjectReady,
     ObjectReport,
     ObjectUnloaded,
+    ObjectWarming,
+    WarmupEnded,
     WorkerReport,
 )
 from lazyd.manager.processes.catching_up import missed
@@ -25,8 +27,12 @@ from lazyd.manager.processes.catching_up import missed
 W = "w"
 
 
-def report(*, state: str | None = "ready", parks: bool = False, **lease: Any) -> WorkerReport:
-    objects = (ObjectReport(model="m", state=state, since=1.0, parks=parks),) if state else ()
+def report(
+    *, state: str | None = "ready", parks: bool = False, warmup: str = "", problem: str = "", **lease: Any
+) -> WorkerReport:
+    objects = (
+        (ObjectReport(model="m", state=state, since=1.0, parks=parks, warmup=warmup, problem=problem),) if state else ()
+    )
     leases = (LeaseReport(lease="l", token="t", model="m", holder=1, granted=1.0, **lease),) if lease else ()
     return WorkerReport(worker=W, pid=1, started=0.0, endpoint="e", memo={}, objects=objects, leases=leases)
 
@@ -40,6 +46,27 @@ def report(*, state: str | None = "ready", parks: bool = False, **lease: Any) ->
             report(state="loading"),
             report(state=None),
             [ObjectFailed(worker=W, model="m", reason="the load ended while no manager was there")],
+        ),
+        (report(state="loading"), report(state="warming"), [ObjectWarming(worker=W, model="m", call=1, calls=1)]),
+        (report(state="warming"), report(warmup="done"), [ObjectReady(worker=W, model="m", warmup="done")]),
+        (
+            report(state="warming"),
+            report(state=None),
+            [ObjectFailed(worker=W, model="m", reason="the load ended while no manager was there")],
+        ),
+        (report(warmup="running"), report(warmup="done"), [WarmupEnded(worker=W, model="m")]),
+        (
+            report(state="loading"),
+            report(warmup="failed", problem="no"),
+            [
+                ObjectReady(worker=W, model="m", warmup="waiting"),
+                WarmupEnded(worker=W, model="m", problem="no"),
+            ],
+        ),
+        (
+            report(warmup="running"),
+            report(warmup="waiting"),
+            [ObjectWarming(worker=W, model="m", call=1, calls=1, runs=False)],
         ),
         (report(), report(state=None), [ObjectUnloaded(worker=W, model="m")]),
         (report(state="draining"), report(state="parked"), [ObjectParked(worker=W, model="m")]),

@@ -128,12 +128,6 @@ class Maker:
             return json.load(file) if path.endswith(".json") else file.read()
 
 
-def repeated(text: str, words: int) -> str:
-    """The words of a text over and over, so many in all."""
-    known = text.split() or ["a"]
-    return " ".join(known[i % len(known)] for i in range(words))
-
-
 def _number(fill: Any) -> Any:
     if isinstance(fill, (int, float)):
         return fill

@@ -10,12 +10,13 @@ import numpy
 import pytest
 
 from lazyd.config.recipes import DTYPES
-from lazyd.runtimes import recipes
+from lazyd.runtimes.texts import repeated
 from lazyd.wire.values import Array
+from lazyd.worker import recipes
 
 
 def made(value: Any, call: int = 0) -> Any:
-    return recipes.made(value, call, recipes.repeated)
+    return recipes.made(value, call, repeated)
 
 
 @pytest.fixture

@@ -1,0 +1,59 @@
+"""The whole comparison: ``python -m tests.bench.readiness [--svg FILE] [--models N] [--days N]``."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+from . import plot, policies, scenarios
+from .policies import FIXED_S
+from .scenarios import Result
+
+DRAWN = (scenarios.MIX_NAME, "timers, 15 min to 6 h", "Poisson, 2 min to 12 h")
+COLUMNS = (
+    "callers", "cold, fixed", "model-hours", "cold, learned", "ratio", "goal", "memory at equal cold",
+    "learned at 600 s", "holding in hindsight", "known beforehand",
+)  # fmt: skip
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m tests.bench.readiness")
+    parser.add_argument("--svg", type=Path, help="draws there")
+    parser.add_argument("--models", type=int, default=1000, help="in the mix (1000)")
+    parser.add_argument("--days", type=float, default=7.0, help="of each history (7)")
+    asked = parser.parse_args()
+    results: list[Result] = []
+    print(row(COLUMNS), row(["---", *["---:"] * (len(COLUMNS) - 1)]), sep="\n")
+    with policies.processes() as pool:
+        for scenario in [*scenarios.alone(8, asked.days), scenarios.mix(asked.models, asked.days)]:
+            results.append(scenarios.compare(scenario, pool))
+            print(line(results[-1]), flush=True)
+    if asked.svg:
+        drawn = [next(result for result in results if result.scenario.name == name) for name in DRAWN]
+        asked.svg.write_text(plot.svg(drawn))
+
+
+def line(result: Result) -> str:
+    at_default = next(point.cost for point in result.learned if point.setting == FIXED_S)
+    cells = (
+        result.scenario.name,
+        f"{result.base.cold:,}",
+        f"{result.base.held_s / 3600:,.0f}",
+        f"{result.cold:,.0f}",
+        f"{result.cold_ratio:.2f}",
+        f"≤ {result.scenario.goal:g}",
+        f"{result.held_ratio:.2f} ×",
+        f"{at_default.cold:,} in {at_default.held_s / 3600:,.0f} h",
+        f"{result.by_holding:,.0f}",
+        f"{result.foreseen.cold:,} in {result.foreseen.held_s / 3600:,.0f} h",
+    )
+    return row(cells)
+
+
+def row(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+if __name__ == "__main__":
+    main()
