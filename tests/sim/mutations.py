@@ -142,7 +142,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     ),
     Mutation(
         "adopted leases are forgotten",
-        ("found_is_kept",),
+        ("found_is_kept", "nothing_leaves_without_cause"),
         "restarts",
         put(adoption, "adopt_lease", nothing),
     ),

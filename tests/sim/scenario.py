@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from lazyd.core.needs import Need
-from lazyd.core.spec import MIB, Config, Fallback, ModelSpec, Settings, Tier, Warmup, WarmupMode
+from lazyd.core.spec import MIB, Config, Fallback, ModelSpec, Prewarm, PrewarmWhen, Settings, Tier, Warmup, WarmupMode
 
 from .appetite import Appetite, divisible, part
 from .memory import CUDA, HOST, RAM, Memory
@@ -88,6 +88,7 @@ def _spec(rng: random.Random, name: str, tier: Tier, gpus: list[str], profile: P
         tier=tier,
         idle_timeout_s=90.0 if tier is Tier.TRANSIENT else rng.choice((1.0, 3.0, 8.0, 20.0)),
         idle_written=True,
+        prewarm=Prewarm(when=PrewarmWhen.OFF),
         load_timeout_s=4.0,
         device=_device_choice(rng, gpus),
         memory_bytes=rng.choice((None, int(rng.randrange(50, 260) * profile.large) * MIB)),
@@ -148,6 +149,7 @@ def _family(rng: random.Random, profile: Profile) -> ModelSpec:
         tier=tier,
         idle_timeout_s=90.0 if tier is Tier.TRANSIENT else rng.choice((2.0, 8.0)),
         idle_written=True,
+        prewarm=Prewarm(when=PrewarmWhen.OFF),
         load_timeout_s=4.0,
         device=("ram",),
         memory_bytes=rng.randrange(80, 200) * MIB,
