@@ -139,4 +139,4 @@ class Intervals(msgspec.Struct, omit_defaults=True, gc=False):
 
 def numbers(row: bytearray) -> list[float]:
     with memoryview(row).cast("f") as packed:
-        return packed.tolist()
+        return [float(number) for number in packed]
