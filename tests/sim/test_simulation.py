@@ -54,7 +54,7 @@ TOLD_ELSEWHERE = {
     events.Remembered,
     events.LockFiles,
     events.FilesLocked,
-    effects.LockFiles,
+    events.FilesUnlocked,
     effects.UnlockFiles,
 }
 """Schedules know no habits and no locked files: stories tell of them (`unit/core/test_prewarming`, `test_locks`)."""
