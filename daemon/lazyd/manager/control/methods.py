@@ -15,7 +15,6 @@ from lazyd.core.effects import Progress
 from lazyd.errors import InvalidParameter, NotKept, PermissionDenied
 from lazyd.varlink import parameters as given_for
 from lazyd.varlink.call import Call
-from lazyd.wire.values import to_json
 
 from ..configuration import Configuration
 from ..driver import Driver
@@ -24,7 +23,7 @@ from ..pages.warming import Warming
 from ..pins import PinKeeper
 from . import ram
 from .looking import Looking
-from .requests import Requests, deadline_of, or_refuse, refuse
+from .requests import Requests, as_json, deadline_of, or_refuse, refuse
 from .roles import Role
 
 UNLOAD_S = 30.0
@@ -191,7 +190,7 @@ class Methods:
                     cold_start=False,
                     waited_sec=outcome.waited_s,
                     degraded=outcome.degraded,
-                    value=to_json(outcome.value),
+                    value=as_json(outcome.value),
                 )
             )
             return
