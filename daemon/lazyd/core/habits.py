@@ -80,7 +80,7 @@ class Habit(msgspec.Struct, omit_defaults=True, gc=False):
         elif now - last >= VISIT_S:
             self._visited(last, now)
         elif now - last >= TICK_S:
-            self.gaps.add(now - last, foretold=False)
+            self.gaps.add(now - last)
 
     def _visited(self, last: float, now: float) -> None:
         """A visit has begun."""
@@ -90,7 +90,7 @@ class Habit(msgspec.Struct, omit_defaults=True, gc=False):
         if self.beats:
             was_right = any(beat.off_s(age_s) <= 2 * beat.within_s for beat in self.beats)
             self.trust += TRUST * (was_right - self.trust)
-        self.gaps.add(now - last, foretold=foretold)
+        self.gaps.add(now - last, self.trust if foretold else 0.0)
         self.visits = [*self.visits[1 - beats.RECENT :], age_s]
         self.began = now
         self.beats = beats.find(self.visits, VISIT_S)

@@ -39,7 +39,7 @@ PRIOR = 1.0
 is worth keeping for as long as a cold start is worth, which is what a fixed idle time does."""
 BELIEF_OCTAVE = 1.0
 """So many returns weighs what is believed of an octave before any is seen."""
-BELIEF_BIN = 3.0
+BELIEF_BIN = 6.0
 """So many returns weighs what the octave says of a bin."""
 
 HALF_LIFE_S = 7 * 86400.0
@@ -64,34 +64,32 @@ class Intervals(msgspec.Struct, omit_defaults=True, gc=False):
     weight: float = 1.0
     """Of the newest gap."""
 
-    def add(self, gap_s: float, *, foretold: bool) -> None:
-        """Counts a gap that has ended."""
+    def add(self, gap_s: float, foretold: float = 0.0) -> None:
+        """Counts a gap that has ended.
+
+        :param foretold: how sure it is that a beat has ended it, from 0 to 1
+        """
         self.weight *= math.exp2(min(gap_s, HALF_LIFE_S) / HALF_LIFE_S)
         if self.weight > LARGEST:
             self._scale_down()
-        row = self.foretold if foretold else self.ended
         index = bin_of(gap_s)
-        missing = (index + 1) * ITEM - len(row)
-        if missing > 0:
-            row.extend(bytes(missing))
-        with memoryview(row).cast("f") as numbers:
-            numbers[index] += self.weight
+        if foretold < 1.0:
+            count(self.ended, index, (1.0 - foretold) * self.weight)
+        if foretold > 0.0:
+            count(self.foretold, index, foretold * self.weight)
 
-    def explain(self, gap_s: float, slack_s: float, count: float) -> None:
+    def explain(self, gap_s: float, slack_s: float, gaps: float) -> None:
         """So many gaps of about this length were ended by a beat, as is seen now."""
-        left = count * self.weight
+        left = gaps * self.weight
         for index in range(bin_of(max(0.0, gap_s - slack_s)), bin_of(gap_s + slack_s) + 1):
             if (index + 1) * ITEM <= len(self.ended):
                 left -= self._move(index, left)
 
     def _move(self, index: int, most: float) -> float:
         """From ended by themselves to foretold."""
-        missing = (index + 1) * ITEM - len(self.foretold)
-        self.foretold.extend(bytes(max(0, missing)))
-        with memoryview(self.ended).cast("f") as ended, memoryview(self.foretold).cast("f") as foretold:
-            moved = min(most, ended[index])
-            ended[index] -= moved
-            foretold[index] += moved
+        moved = min(most, numbers(self.ended)[index])
+        count(self.ended, index, -moved)
+        count(self.foretold, index, moved)
         return moved
 
     def hazards(self, prior: float = PRIOR) -> list[float]:
@@ -135,6 +133,13 @@ class Intervals(msgspec.Struct, omit_defaults=True, gc=False):
                 for index, number in enumerate(scaled):
                     scaled[index] = number / self.weight
         self.weight = 1.0
+
+
+def count(row: bytearray, index: int, weight: float) -> None:
+    """Adds to a number of a packed row, which grows as needed."""
+    row.extend(bytes(max(0, (index + 1) * ITEM - len(row))))
+    with memoryview(row).cast("f") as packed:
+        packed[index] += weight
 
 
 def numbers(row: bytearray) -> list[float]:

@@ -23,7 +23,7 @@ from . import refusals, requests, samples
 from .answers import Done, NoRoom, Outcome, ShuttingDown
 from .effects import UnlockFiles
 from .events import FilesLocked, FilesUnlocked, LockFiles, LockReport
-from .ledger import RAM
+from .ledger import RAM, Booking
 from .locked import Lock, Stage, freed_by, leaving_bytes
 from .records import Model
 from .wording import size
@@ -185,6 +185,13 @@ def follow(world: World, model: Model) -> None:
     locked any more, is let go of."""
     if model.retired or not model.spec.ram_lock:
         end_of(world, model.key, "configuration changed")
+
+
+def look_at_files(world: World, model: Model, files: Booking) -> None:
+    """The files that a load would map are known: if none of them is among those that are locked, these are old."""
+    lock = world.locks.get(model.key)
+    if lock is not None and files and lock.files.keys().isdisjoint(files):
+        end_of(world, model.key, "its files have changed")
 
 
 # For whom one gives way.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import configuring, growth, leases, lives, parking, release, rules, samples, shortage, strangers, warming
+from . import configuring, growth, leases, lives, locks, parking, release, rules, samples, shortage, strangers, warming
 from .effects import StopWorker
 from .events import (
     DeviceLost,
@@ -74,6 +74,7 @@ def predicted(world: World, event: Predicted) -> None:
     model = foreseen(world, event)
     if model is not None:
         model.prediction = Prediction(ways=event.ways, layers=event.layers, files=event.files, digest=event.digest)
+        locks.look_at_files(world, model, event.files)
         world.touch(model)
 
 

@@ -100,6 +100,9 @@ class Model(Shown, frozen=True, kw_only=True, gc=False):  # no cycles, and there
     why: Sequence[str] | None = None
     """Why it is where it is; only where that was asked for."""
     cached_fraction: float | None = None
+    """Of its files, in the page cache."""
+    locked_bytes: int | None = None
+    """Of its files, locked in RAM."""
     leases: int
     in_flight: int
     waiting: int

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from . import expecting
 from .core import Core
 from .held_up import held_up
@@ -27,8 +29,11 @@ from .warmups import fell_back
 from .wording import sentence
 from .world import World
 
+WARM = 0.95
+"""A model is warm if this part of its files is in the page cache: a few pages more or less make no load slower."""
+Cached = Mapping[str, float]
 NONE: tuple[Any, ...] = ()
-NOTHING: dict[str, int] = {}
+NOTHING: dict[str, Any] = {}
 """What a cold model holds. It is shown, never written to."""
 
 
@@ -88,24 +93,27 @@ def waited_for(core: Core) -> list[ReservationRecord]:
     return [wish for wish in core.world.wanting.values() if isinstance(wish, ReservationRecord)]
 
 
-def models(core: Core, now: float, epoch: float = 0.0) -> list[Model]:
+def models(core: Core, now: float, epoch: float = 0.0, cached: Cached = NOTHING) -> list[Model]:
     """Every configured model, and the members of families that have been asked for. `epoch`: what is to be added to
-    the core's clock to get the time of day."""
+    the core's clock to get the time of day. `cached`: the part of its files that is in the page cache, by model."""
     world = core.world
     aliases = aliases_by_model(world)
     records = world.models
     configured = [(key, spec) for key, spec in world.config.models.items() if not spec.is_family]
-    shown = [
-        show_cold(key, spec, aliases.get(key, NONE))
+    shown = {
+        key: show_cold(key, spec, aliases.get(key, NONE))
         if (record := records.get(key)) is None
         else show_model(world, record, aliases.get(key, NONE), now, epoch)
         for key, spec in configured
-    ]
+    }
     members = [record for key, record in records.items() if key not in world.config.models]
-    return shown + [show_model(world, record, aliases.get(record.key, NONE), now, epoch) for record in members]
+    shown |= {record.key: show_model(world, record, aliases.get(record.key, NONE), now, epoch) for record in members}
+    for key in {*cached, *world.locks} & shown.keys():
+        shown[key] = with_pages(world, key, shown[key], cached)
+    return list(shown.values())
 
 
-def model(core: Core, name: str, now: float, epoch: float = 0.0) -> Model | None:
+def model(core: Core, name: str, now: float, epoch: float = 0.0, cached: Cached = NOTHING) -> Model | None:
     """One model, or None if the name means none. A family's member that nobody asked for is cold."""
     world = core.world
     key, spec = key_and_spec(world, name) or ("", None)
@@ -113,7 +121,25 @@ def model(core: Core, name: str, now: float, epoch: float = 0.0) -> Model | None
         return None
     record = world.models.get(key)
     names = aliases_by_model(world).get(key, NONE)
-    return show_cold(key, spec, names) if record is None else show_model(world, record, names, now, epoch)
+    shown = show_cold(key, spec, names) if record is None else show_model(world, record, names, now, epoch)
+    return with_pages(world, key, shown, cached)
+
+
+def with_pages(world: World, key: str, shown: Model, cached: Cached) -> Model:
+    """A model with what is in RAM of its files: one that does not serve is warm if that is nearly all of them."""
+    part, lock = cached.get(key), world.locks.get(key)
+    if lock is not None:
+        mapped = world.ledger.files_of(worker.id for worker in world.workers.values() if key in worker.instances)
+        more = sum(n for file, n in lock.files.items() if file not in mapped)
+        shown = msgspec.structs.replace(
+            shown,
+            booked_bytes=add_up([shown.booked_bytes, {RAM: more} if more else {}]),
+            locked_bytes=None if lock.since is None else lock.bytes,
+        )
+    if part is None:
+        return shown
+    residency = "warm" if shown.residency == "cold" and part >= WARM else shown.residency
+    return msgspec.structs.replace(shown, cached_fraction=part, residency=residency)
 
 
 def key_and_spec(world: World, name: str) -> tuple[str, ModelSpec] | None:

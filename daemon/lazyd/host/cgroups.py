@@ -19,6 +19,7 @@ from ..worker.loop import Loop
 _LEAF = "host"
 _OURS = "lazyd-host-"
 _WORKER = "worker-"
+_WARM = "warm"
 
 
 class Cgroup:
@@ -148,6 +149,15 @@ class Cgroups:
             except OSError:
                 return None
             return Cgroup(path)
+
+    def warm(self) -> Path | None:
+        """Where models' files are read: their pages are charged there, to no worker. It lasts as long as the host."""
+        path = self.base / _WARM
+        try:
+            path.mkdir(exist_ok=True)
+        except OSError:
+            return None
+        return path
 
     def keep_only(self, names: Collection[str]) -> None:
         """Removes workers' cgroups that nobody knows of any more."""

@@ -23,6 +23,7 @@ from .reaper import Reaper
 from .recipe import Recipe, base_environment
 from .rounds import Rounds
 from .shop import Shop
+from .warming import Warming
 from .worker import Worker
 from .zygotes import Zygotes
 
@@ -82,6 +83,9 @@ class Host:
             tell=door.tell,
             settled=self._settled,
         )
+        self.warming = Warming(
+            loop, self.reaper, cgroups, log, f"warmer@{self.shop.identity}", door.tell, note, self._perhaps_go_on
+        )
         loop.on_error = self._mistake
         door.on_hello, door.on_order, door.on_lost = self._hello, self.order, self._manager_lost
 
@@ -110,7 +114,8 @@ class Host:
         self.dry_runs.end(None)  # another manager had asked
         hello = {"is": "hello", "pid": os.getpid(), "version": VERSION, "started": self.started}
         with open("/proc/self/cgroup") as file:  # the manager may not be shown it, and reads the memory limit there
-            self.door.tell({**hello, "cgroup": file.read(), "kept": self.kept})
+            hello |= {"cgroup": file.read(), "kept": self.kept}
+        self.door.tell({**hello, "pages": self.warming.orders})
         for worker in self.workers.values():
             self.door.tell({"is": "worker", "report": worker.report()})
         self.door.tell({"is": "all"})
@@ -143,6 +148,10 @@ class Host:
             self.kept = message["what"]
         elif what == "dry_run":
             self.dry_runs.begin(self.shop, message["id"], message["spec"])
+        elif what == "warm":
+            self.warming.order(message)
+        elif what == "let_go":
+            self.warming.let_go(message)
         elif what == "prepare":
             self._prepare(message["specs"])
         elif what == "settings":
@@ -209,6 +218,7 @@ class Host:
         self.is_quitting = True
         self.zygotes.limit(0)
         self.dry_runs.end("the worker host is stopping")
+        self.warming.end()
         for worker in list(self.workers.values()):
             worker.stop(grace_s, drain_s)
         self._perhaps_leave()
@@ -223,7 +233,7 @@ class Host:
         self.quit(STOP_GRACE_S, STOP_GRACE_S - CLOSE_S)
 
     def _perhaps_leave(self) -> None:
-        if self.is_quitting and not self.workers and not self.dry_runs:
+        if self.is_quitting and not self.workers and not self.dry_runs and not self.warming.is_alive:
             self.loop.stop()
 
     # Upgrading.

@@ -99,6 +99,15 @@ def _state(host: Host, lock: int, kept: list[int]) -> dict[str, Any]:
         "linger_s": host.linger.linger_s,
         "quitting": host.is_quitting,
         "kept": host.kept,
+        "warming": None
+        if host.warming.pid is None or host.warming.log is None
+        else {
+            "pid": host.warming.pid,
+            "pidfd": keep(host.reaper.pidfd(host.warming.pid)),
+            "orders": host.warming.orders,
+            "link": link_state(host.warming.link),
+            "log": keep(host.warming.log.fd),
+        },
         "deferred": [[message, [keep(fd) for fd in fds]] for message, fds in host.deferred],
         "workers": [
             {
@@ -140,6 +149,8 @@ def restore(host: Host, state: dict[str, Any]) -> None:
         facts = Facts(**{**each["facts"], "state": State(each["facts"]["state"])})
         worker = host.workers[facts.id] = Worker(host.shop, facts, None)
         worker.adopt(_link(worker, each["link"]), each["log"], each["pidfd"], base64.b64decode(each["tail"]))
+    if state.get("warming") is not None:  # a version before this one had none
+        host.warming.adopt(state["warming"])
     if host.cgroups is not None:
         host.cgroups.keep_only({worker.facts.cgroup or "" for worker in host.workers.values()})
     for message, fds in state["deferred"]:
@@ -159,10 +170,16 @@ def _packets(link: dict[str, Any]) -> list[tuple[bytes, list[int]]]:
 
 
 def _descriptors(state: dict[str, Any]) -> list[int]:
-    links = [state["manager"], *(worker["link"] for worker in state["workers"])]
+    warming = state.get("warming")
+    links = [
+        state["manager"],
+        *(worker["link"] for worker in state["workers"]),
+        *([warming["link"]] if warming else []),
+    ]
     found = [state["lock"], state["listener"], *(fd for _, fds in state["deferred"] for fd in fds)]
     for worker in state["workers"]:
         found += [fd for fd in (worker["log"], worker["pidfd"]) if fd is not None]
+    found += [warming["log"], warming["pidfd"]] if warming else []
     for link in links:
         if link is not None:
             found += [link["fd"], *(fd for _, fds in link["unsent"] for fd in fds)]

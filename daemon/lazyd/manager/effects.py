@@ -10,6 +10,8 @@ from lazyd.core import effects
 from .control.requests import Requests
 from .journal import Journal
 from .memory.measuring import Measuring
+from .pages.known import Known
+from .pages.warming import Warming
 from .pins import PinKeeper
 from .prediction.predictor import Predictor
 from .processes.channel import Channel
@@ -28,6 +30,8 @@ def table(
     measuring: Measuring,
     history: History,
     remembering: Remembering,
+    warming: Warming,
+    known: Known,
     journal: Journal,
 ) -> Mapping[type[effects.Effect], Callable[[Any], None]]:
     """One row an effect."""
@@ -47,6 +51,10 @@ def table(
         """What is reserved has changed: how soon devices are to be sampled depends on it."""
         keeping.keep(effect)
         measuring.stir()
+
+    def note(effect: effects.Note) -> None:
+        journal.note(effect)
+        known.noted(effect)
 
     return {
         effects.Answer: requests.answer,
@@ -70,5 +78,6 @@ def table(
         effects.WarmedUp: remembering.warmed_up,
         effects.SavePins: lambda effect: pins.keep(effect.pins),
         effects.KeepReservations: keep,
-        effects.Note: journal.note,
+        effects.UnlockFiles: warming.unlock,
+        effects.Note: note,
     }

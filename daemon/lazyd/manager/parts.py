@@ -39,6 +39,8 @@ from .fitting import Fit
 from .journal import Journal
 from .memory.measuring import Measuring
 from .memory.sampler import Surroundings
+from .pages.known import Known
+from .pages.warming import Warming
 from .phase import Phase
 from .pins import PinKeeper
 from .prediction.learning import Learning
@@ -135,8 +137,31 @@ class Parts:
             note=lambda kind, device, reason: journal.add(kind, device=device, reason=reason),
         )
         self.measuring = measuring = Measuring(self.ram, given.gpus, around, given.first)
+        known = Known(configuration.spec_of, background)
+        self.warming = warming = Warming(
+            requests,
+            driver.tell,
+            lambda: core.world.locks,
+            lambda: workers.link,
+            self.ram,
+            known,
+            background,
+            journal.add,
+        )
         driver.connect(
-            effects.table(requests, workers, predictor, pins, keeping, measuring, history, remembering, journal)
+            effects.table(
+                requests,
+                workers,
+                predictor,
+                pins,
+                keeping,
+                measuring,
+                history,
+                remembering,
+                warming,
+                known,
+                journal,
+            )
         )
         self.preparing = Preparing(configuration, pins, background, gpus, lambda: given.first.samples(LOOK_S))
         self.host = HostKeeper(
@@ -155,6 +180,7 @@ class Parts:
             configuration,
             fit,
             predictor.foresee,
+            known,
             journal,
             measuring,
             given.runtime,
@@ -168,7 +194,7 @@ class Parts:
             ],
         )
         recorded = Recorded(core, lambda: configuration.config, history, predictor.foresee)
-        methods = Methods(driver, requests, looking, pins, configuration, fit, given.runtime)
+        methods = Methods(driver, requests, looking, pins, configuration, fit, warming, given.runtime)
         reservations = Reservations(
             driver,
             requests,
@@ -216,6 +242,7 @@ class Parts:
     def _sampled(self, event: Event) -> None:
         """What a sampler tells of its device."""
         self.driver.tell(event)
+        self.warming.hear_event(event)
         self.fit.look()
 
     def _hear(self, event: Event) -> None:
@@ -230,6 +257,7 @@ class Parts:
         self.keeping.connected(link)
         self.predictor.connected(link)
         self.preparing.connected(link)
+        self.warming.connected(link)
         self.status_line.changed()
 
     def _put_in_force(self, config: Config) -> None:

@@ -1,4 +1,4 @@
-"""The whole comparison: ``python -m tests.bench.readiness [--svg FILE] [--models N] [--days N]``."""
+"""The whole comparison: ``python -m tests.bench.readiness [--svg FILE] [--models N] [--days N] [--mix-days N]``."""
 
 from __future__ import annotations
 
@@ -21,12 +21,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.bench.readiness")
     parser.add_argument("--svg", type=Path, help="draws there")
     parser.add_argument("--models", type=int, default=1000, help="in the mix (1000)")
-    parser.add_argument("--days", type=float, default=7.0, help="of each history (7)")
+    parser.add_argument("--days", type=float, default=7.0, help="of each kind of caller alone (7)")
+    parser.add_argument("--mix-days", type=float, default=3.0, help="of the mix (3)")
     asked = parser.parse_args()
     results: list[Result] = []
     print(row(COLUMNS), row(["---", *["---:"] * (len(COLUMNS) - 1)]), sep="\n")
     with policies.processes() as pool:
-        for scenario in [*scenarios.alone(8, asked.days), scenarios.mix(asked.models, asked.days)]:
+        for scenario in [*scenarios.alone(8, asked.days), scenarios.mix(asked.models, asked.mix_days)]:
             results.append(scenarios.compare(scenario, pool))
             print(line(results[-1]), flush=True)
     if asked.svg:

@@ -41,7 +41,7 @@ DARK = {
 }  # fmt: skip
 LEGEND = (
     ("fixed", "fixed keep-alive, 30 s to 2 h (large: 10 min)"),
-    ("learned", "learned, price of a cold start 20 s to 200 min (large: 600 s)"),
+    ("learned", "learned, a cold start worth 30 s to 10,000 s (large: 600 s)"),
     ("bound", "hindsight, holding only"),
 )
 

@@ -31,7 +31,7 @@ SEED = 4
 BEST, NO_WORSE = 0.4, 1.1
 """Goals for the cold starts at equal memory x time, beside a fixed keep-alive of ten minutes."""
 KEEPS_S = (30.0, 60.0, 120.0, 300.0, FIXED_S, 1200.0, HOUR_S, 2 * HOUR_S)
-PRICES_S = (20.0, 50.0, 100.0, 200.0, 400.0, 600.0, 1000.0, 2000.0, 5000.0, 12000.0)
+PRICES_S = (30.0, 100.0, 300.0, FIXED_S, 1200.0, 3000.0, 10000.0)
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from lazyd.core import answers, effects, events
+from lazyd.core import answers, effects, events, view
 from lazyd.core.lifecycle import State
+from lazyd.core.shown import Model
 from lazyd.core.spec import GIB, ModelSpec, Settings
 
 from .story import Story, spec, ways
@@ -312,3 +313,35 @@ def test_a_client_that_leaves_before_it_is_decided_takes_its_wish_along() -> Non
     story.wait(1.5)
     assert not story.core.world.locks
     assert request not in story.answers
+
+
+def test_what_is_locked_of_files_that_were_replaced_is_let_go_of() -> None:
+    predicted = events.Predicted(model="a", ways=ways(1), files={"8:2": GIB})
+    story = Story(lockable("a"), settings=ALL, predictions={"a": predicted})
+    lock(story, "a", **{"8:1": 1})
+    story.get("a")
+    assert ordered(story) == ["a"]
+
+
+def test_a_locked_model_is_shown_as_warm_with_what_is_locked_and_booked() -> None:
+    story = Story(lockable("a"), settings=ALL)
+    held(story, "a", 2)
+    shown = view.model(story.core, "a", story.now, cached={"a": 1.0})
+    assert shown is not None
+    assert (shown.residency, shown.cached_fraction) == ("warm", 1.0)
+    assert (shown.locked_bytes, shown.booked_bytes) == (2 * GIB, {"ram": 2 * GIB})
+
+
+def test_a_model_is_warm_if_nearly_all_of_its_files_are_cached_and_hot_while_it_serves() -> None:
+    story = Story(spec("a"))
+    for part, residency in ((0.0, "cold"), (0.94, "cold"), (0.95, "warm"), (1.0, "warm")):
+        for shown in (view.models(story.core, story.now, cached={"a": part})[0], seen(story, part)):
+            assert (shown.residency, shown.cached_fraction) == (residency, part)
+    story.hot("a")
+    assert seen(story, 1.0).residency == "hot"
+
+
+def seen(story: Story, part: float) -> Model:
+    shown = view.model(story.core, "a", story.now, cached={"a": part})
+    assert shown is not None
+    return shown

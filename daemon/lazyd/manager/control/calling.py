@@ -17,10 +17,9 @@ from lazyd.core.answers import Granted, Substituted
 from lazyd.errors import CallFailed, NotSendable, ProtocolError, Revoked, WorkerDied
 from lazyd.varlink.call import Call
 from lazyd.varlink.parameters import CallMethod
-from lazyd.wire.values import to_json
 
 from ..driver import Driver
-from .requests import Refused, Requests, deadline_of, or_refuse
+from .requests import Refused, Requests, as_json, deadline_of, or_refuse
 
 GRACE_S = 0.1
 """The core has its own limit while the model loads, and says more; only then it is ours."""
@@ -69,7 +68,7 @@ class Caller:
             lambda n: events.Get(request=n, model=given.model, holder=uid, deadline=deadline, parent=given.parent)
         )
         if isinstance(granted, Substituted):
-            value = to_json(granted.value)
+            value = as_json(granted.value)
             call.reply(Result(False, granted.waited_s, value, granted.degraded))
             return True
         assert isinstance(granted, Granted)

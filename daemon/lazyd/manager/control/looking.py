@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from time import monotonic, time
 from typing import Any
@@ -28,6 +29,7 @@ from ..fitting import Fit
 from ..journal import Journal
 from ..memory.holders import name_of
 from ..memory.measuring import Measuring
+from ..pages.known import Known
 from ..phase import Phase
 from ..prediction import foretold
 from ..prediction.predictor import describe, reason_of
@@ -54,6 +56,7 @@ class Looking:
         configuration: Configuration,
         fit: Fit,
         foresee: Foresee,
+        known: Known,
         journal: Journal,
         measuring: Measuring,
         runtime: str,
@@ -68,6 +71,7 @@ class Looking:
         self._configuration = configuration
         self._fit = fit
         self._foresee = foresee
+        self._known = known
         self._journal = journal
         self._measuring = measuring
         self._runtime = runtime
@@ -87,13 +91,32 @@ class Looking:
         """
         return self._find(name)[0]
 
+    def find(self, name: str) -> tuple[str, ModelSpec]:
+        """The key and the spec of the model that a name means; of a family, the pattern itself.
+
+        Raises:
+            ModelNotFound: it means none.
+        """
+        return self._find(name)
+
+    def keys_of(self, names: Sequence[str]) -> list[str]:
+        """The keys of those of these names that mean a model; of a family, of all its members."""
+        found: list[str] = []
+        for name in names:
+            with contextlib.suppress(ModelNotFound):
+                key, spec = self._find(name)
+                is_pattern = spec.is_family and key == spec.key
+                members = (k for k, m in self._core.world.models.items() if m.spec.key == spec.key)
+                found += members if is_pattern else [key]
+        return found
+
     def model(self, name: str) -> Model:
         """A model as `Status` shows it.
 
         Raises:
             ModelNotFound: the name means none.
         """
-        found = view.model(self._core, name, monotonic(), epoch())
+        found = view.model(self._core, name, monotonic(), epoch(), self._known.fractions)
         if found is None:
             raise self._not_found(name)
         return found
@@ -101,6 +124,7 @@ class Looking:
     def status(self, call: Call, given: given_for.Status) -> None:
         if given.why and given.model is None:
             raise InvalidParameter(parameter="why (it is about one model: name it)")
+        self._look_at_pages(given.model)
         call.reply(
             {
                 "schema": SCHEMA,
@@ -201,11 +225,21 @@ class Looking:
     def _not_found(self, name: str) -> ModelNotFound:
         return ModelNotFound(model=name, nearest=self._core.world.nearest(name))
 
+    def _look_at_pages(self, name: str | None) -> None:
+        """For the next one who asks: nobody waits for a disk."""
+        if name is None:
+            self._known.look_at_all()
+        for key in self.keys_of(() if name is None else (name,)):
+            self._known.look(key)
+
+    def _all(self) -> list[Model]:
+        return view.models(self._core, monotonic(), epoch(), self._known.fractions)
+
     def _models(self, name: str | None) -> list[Model]:
         if name is None:
-            return view.models(self._core, monotonic(), epoch())
+            return self._all()
         if "*" in name and name in self._configuration.config.models:
-            return [model for model in view.models(self._core, monotonic(), epoch()) if model.family == name]
+            return [model for model in self._all() if model.family == name]
         return [self.model(name)]
 
     def _models_and_why(self, name: str | None) -> list[Model]:

@@ -15,14 +15,15 @@ from lazyd.core.effects import Progress
 from lazyd.errors import InvalidParameter, NotKept, PermissionDenied
 from lazyd.varlink import parameters as given_for
 from lazyd.varlink.call import Call
-from lazyd.wire.values import to_json
 
 from ..configuration import Configuration
 from ..driver import Driver
 from ..fitting import Fit
+from ..pages.warming import Warming
 from ..pins import PinKeeper
+from . import ram
 from .looking import Looking
-from .requests import Requests, deadline_of, or_refuse, refuse
+from .requests import Requests, as_json, deadline_of, or_refuse, refuse
 from .roles import Role
 
 UNLOAD_S = 30.0
@@ -68,6 +69,7 @@ class Methods:
         pins: PinKeeper,
         configuration: Configuration,
         fit: Fit,
+        warming: Warming,
         runtime: str,
     ) -> None:
         self._driver = driver
@@ -76,6 +78,7 @@ class Methods:
         self._pins = pins
         self._configuration = configuration
         self._fit = fit
+        self._warming = warming
         self._runtime = runtime
 
     def get(self, call: Call, given: given_for.Get) -> None:
@@ -114,11 +117,15 @@ class Methods:
             idle=bool(given.idle),
             force=bool(given.force),
         )
+        for key in self._looking.keys_of(given.models or ()):
+            self._warming.cancel(key)
         self._tell(call, number, event)
 
     def warm(self, call: Call, given: given_for.Warm) -> None:
         if given.tier == "ram":
-            raise InvalidParameter(parameter="tier (ram is not built yet: leave it out, or say device)")
+            ram.check(self._looking, given.models)
+            call.run(or_refuse(call, ram.warm(call, given, self._looking, self._warming)))
+            return
         if given.tier not in (None, "device"):
             raise InvalidParameter(parameter="tier")
         keys = [self._looking.key(name) for name in given.models]  # one unknown name, and none of them is loaded
@@ -183,7 +190,7 @@ class Methods:
                     cold_start=False,
                     waited_sec=outcome.waited_s,
                     degraded=outcome.degraded,
-                    value=to_json(outcome.value),
+                    value=as_json(outcome.value),
                 )
             )
             return

@@ -45,6 +45,13 @@ async def or_refuse(call: Call, work: Coroutine[Any, Any, None]) -> None:
         refuse(call, refused.refusal)
 
 
+def as_json(value: Any) -> Any:
+    """A fallback's value as it is sent; what JSON has no words for, like infinity, in lazyd's own."""
+    from lazyd.wire.values import to_json  # few daemons have such
+
+    return to_json(value)
+
+
 class Requests:
     """Hands out numbers and brings each answer to the one who waits."""
 

@@ -13,6 +13,7 @@ from collections.abc import Callable
 
 from lazyd.core.events import Event, HostFound, WorkerReport
 
+from ..pages.warming import locks
 from . import keeping
 from .channel import Channel
 from .hostlink import HostLink
@@ -35,7 +36,7 @@ async def adopt(link: HostLink, workers: Workers, tell: Callable[[Event], None],
         await asyncio.wait([channel.own_report for channel, _ in channels], timeout=SILENCE_S)
     reports = [_report(channel, last) for channel, last in channels]
     kept = keeping.reservations(link.hello.kept) if is_first else ()
-    tell(HostFound(workers=tuple(reports), reservations=kept))
+    tell(HostFound(workers=tuple(reports), reservations=kept, locks=locks(link)))
     for (channel, _), report in zip(channels, reports, strict=True):
         channel.release(report)
     link.listen(workers.hear)

@@ -15,7 +15,7 @@ import msgspec
 
 from lazyd.varlink.peer import peer_of
 
-from .messages import All, DryRun, FromHost, Hello, Worker, from_host
+from .messages import All, DryRun, FromHost, Hello, Pages, Worker, from_host
 from .packets import PacketSocket
 
 log = logging.getLogger("lazyd.hostlink")
@@ -43,6 +43,8 @@ class HostLink:
         self._complete = asyncio.Event()
         self._early: list[FromHost] = []
         self._on_message: Callable[[FromHost], None] | None = None
+        self._early_pages: list[Pages] = []
+        self._on_pages: Callable[[Pages], None] = self._early_pages.append
         self._dry_runs: dict[int, asyncio.Future[DryRun]] = {}
         self._numbers = itertools.count(1)
         self._packets = PacketSocket(sock, self._packet, self._end)
@@ -88,6 +90,13 @@ class HostLink:
         for message in early:
             on_message(message)
 
+    def listen_for_pages(self, on_pages: Callable[[Pages], None]) -> None:
+        """From now on what the host says of files goes there, what it has said already first."""
+        early, self._early_pages = self._early_pages, []
+        self._on_pages = on_pages
+        for message in early:
+            on_pages(message)
+
     def send(self, message: dict[str, Any], fds: Sequence[int] = ()) -> None:
         """Sends a message with descriptors, which are closed here."""
         self._packets.send(message, fds)
@@ -126,6 +135,8 @@ class HostLink:
             self._complete.set()
         elif isinstance(message, DryRun):
             self._answer(message)
+        elif isinstance(message, Pages):
+            self._on_pages(message)
         elif self._on_message is None:
             self._early.append(message)
         else:

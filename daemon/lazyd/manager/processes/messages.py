@@ -32,6 +32,8 @@ class Hello(Said, frozen=True):
     """What it reads in its own ``/proc/self/cgroup``, which the manager may not be shown."""
     kept: Any = None
     """What an earlier manager had it keep (see `lazyd.manager.processes.keeping`)."""
+    pages: Any = None
+    """The files that an earlier manager had it read or lock (see `lazyd.manager.pages.warming`)."""
 
 
 class Worker(Said, frozen=True):
@@ -87,7 +89,19 @@ class DryRun(Said, frozen=True):
     reason: str | None = None
 
 
-FromHost = Hello | Worker | All | Started | Exited | Measured | DryRun
+class Pages(Said, frozen=True):
+    """How far the order of this `id`, to read a model's files, has come (see `lazyd.host.warmer`)."""
+
+    model: str
+    id: int
+    stage: str
+    done: int = 0
+    total: int = 0
+    """Bytes."""
+    reason: str | None = None
+
+
+FromHost = Hello | Worker | All | Started | Exited | Measured | DryRun | Pages
 
 
 # From a worker, over its manager channel.

@@ -64,6 +64,11 @@ class Workers:
 
     # The host comes and goes.
 
+    @property
+    def link(self) -> HostLink | None:
+        """To the host that is there."""
+        return self._link
+
     def connect(self, link: HostLink) -> None:
         self._link = link
 

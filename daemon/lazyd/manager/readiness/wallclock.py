@@ -7,9 +7,9 @@ The loop's own timers count monotonic seconds, which do neither. Linux has timer
 from __future__ import annotations
 
 import asyncio
-import ctypes
 import errno
 import os
+import struct
 import time
 from collections.abc import Callable
 
@@ -17,14 +17,8 @@ TFD_NONBLOCK = os.O_NONBLOCK
 TFD_CLOEXEC = os.O_CLOEXEC
 TFD_TIMER_ABSTIME = 1
 TFD_TIMER_CANCEL_ON_SET = 2
-
-
-class _Timespec(ctypes.Structure):
-    _fields_ = (("seconds", ctypes.c_long), ("nanoseconds", ctypes.c_long))
-
-
-class _Itimerspec(ctypes.Structure):
-    _fields_ = (("interval", _Timespec), ("value", _Timespec))
+ITIMERSPEC = struct.Struct("@llll")
+"""How often, in seconds and nanoseconds, and when."""
 
 
 class WallClock:
@@ -49,14 +43,12 @@ class WallClock:
             OSError: the system has no such timers left.
         """
         self._on_ring = on_ring
-        libc = ctypes.CDLL(None, use_errno=True)
         if self._descriptor is None:
-            self._descriptor = _checked(libc.timerfd_create(time.CLOCK_REALTIME, TFD_NONBLOCK | TFD_CLOEXEC))
+            self._descriptor = _call("timerfd_create", time.CLOCK_REALTIME, TFD_NONBLOCK | TFD_CLOEXEC)
             asyncio.get_running_loop().add_reader(self._descriptor, self._ring)
         whole = int(when)
-        at = _Itimerspec(value=_Timespec(whole, int((when - whole) * 1e9)))
-        flags = TFD_TIMER_ABSTIME | TFD_TIMER_CANCEL_ON_SET
-        _checked(libc.timerfd_settime(self._descriptor, flags, ctypes.byref(at), None))
+        at = ITIMERSPEC.pack(0, 0, whole, int((when - whole) * 1e9))
+        _call("timerfd_settime", self._descriptor, TFD_TIMER_ABSTIME | TFD_TIMER_CANCEL_ON_SET, at, None)
 
     def close(self) -> None:
         """No alarm rings any more."""
@@ -79,7 +71,11 @@ class WallClock:
             on_ring()
 
 
-def _checked(result: int) -> int:
+def _call(name: str, *arguments: int | bytes | None) -> int:
+    """A function of the C library, which Python has from 3.13 on. Raises `OSError`."""
+    import ctypes  # only where there is a schedule
+
+    result = int(getattr(ctypes.CDLL(None, use_errno=True), name)(*arguments))
     if result < 0:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))
