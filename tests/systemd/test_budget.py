@@ -196,7 +196,7 @@ def test_a_reservation_outlives_the_manager_and_its_bytes_stay_its_own(daemon: D
 
 def test_what_one_user_has_reserved_does_not_count_for_another(daemon: Daemon) -> None:
     with reserved(daemon, "gpu1", 1):
-        refused = daemon.lazyctl("reserve", "gpu1", "9GiB", "--", "true")
+        refused = daemon.lazyctl("reserve", "--no-wait", "gpu1", "9GiB", "--", "true")
         assert refused.returncode == 75
         assert "max_reserved" in refused.stderr
         daemon.machine.run("lazyctl", "reserve", "gpu1", "9GiB", "--", "true")
