@@ -16,9 +16,10 @@ import math
 from bisect import bisect_left
 from collections.abc import Sequence
 from itertools import pairwise
-from statistics import median
 
 import msgspec
+
+from .middle import median
 
 RECENT = 16
 """Uses that a beat is looked for in."""
