@@ -71,7 +71,7 @@ def _row(model: dict[str, Any], wide: bool, on: bool) -> list[Cell]:
     row = [
         Cell(full_name(model), "dim" if quiet else "bold"),
         Cell(model["state"], _STATES.get(model["state"], "")),
-        _NOTHING if quiet else Cell(model["residency"], _RESIDENCIES.get(model["residency"], "")),
+        _residency(model),
         Cell(size(held_bytes(model))) if held_bytes(model) else _NOTHING,
         *([Cell(_on(model, wide))] if on else []),
         _NOTHING if calls == "0/0" else Cell(calls, "bold"),
@@ -87,6 +87,20 @@ def _row(model: dict[str, Any], wide: bool, on: bool) -> list[Cell]:
             Cell(model["runtime"]),
         ]
     return row
+
+
+def _residency(model: dict[str, Any]) -> Cell:
+    """Where its bytes are; of one that is not loaded also how much of its files is in RAM, as far as that is known."""
+    word, part = model["residency"], cached(model)
+    if word == "hot" or not part:
+        return _NOTHING if is_quiet(model) else Cell(word, _RESIDENCIES.get(word, ""))
+    return Cell(f"{word} {_percent(part)}", _RESIDENCIES.get(word, ""))
+
+
+def cached(model: dict[str, Any]) -> float:
+    """The part of its files that is in RAM; what is not known, and less than one in a hundred, is none."""
+    part = model.get("cachedFraction") or 0.0
+    return part if part >= 0.01 else 0.0
 
 
 def held_bytes(model: dict[str, Any]) -> int:
@@ -116,6 +130,8 @@ def _unloads(model: dict[str, Any]) -> Cell:
     if model["tier"] == "resident":
         return Cell("resident", "magenta")
     if model["state"] not in ("ready", "parked"):
+        if model.get("lockedBytes"):
+            return Cell("locked", "magenta")
         return Cell(f"due {clock(model['expectedUse'])}", "dim") if model.get("expectedUse") else _NOTHING
     if model["inFlight"]:
         return Cell("in use", "bold")
@@ -146,7 +162,8 @@ def detail_lines(model: dict[str, Any], look: Look) -> list[str]:
         ("warm-up", "" if model["warmup"] == "none" else model["warmup"]),
         ("booked", _sizes(model["bookedBytes"])),
         ("measured", _sizes(model["measuredBytes"])),
-        ("files cached", _percent(model.get("cachedFraction"))),
+        ("files in RAM", _percent(model.get("cachedFraction"))),
+        ("of them locked", size(model["lockedBytes"]) if model.get("lockedBytes") else ""),
         ("leases", str(model["leases"])),
         ("next use expected", _expected(model)),
         ("idle time", _or(model.get("idleTimeoutSec"), "never unloaded for idleness")),

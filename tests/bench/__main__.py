@@ -22,6 +22,7 @@ from . import (
     roundtrip,
     simulation,
     start,
+    warm,
 )
 from .figure import Figure
 
@@ -30,6 +31,7 @@ BENCHES = {
     "commands": commands.figures,
     "roundtrip": roundtrip.figures,
     "cold": cold.figures,
+    "warm": warm.figures,
     "kill": kill.figures,
     "idle": idle.figures,
     "decisions": decisions.figures,

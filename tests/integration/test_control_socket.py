@@ -286,7 +286,7 @@ def test_warm_loads_in_the_background_or_waits(daemon: Daemon) -> None:
         assert [model["state"] for model in models] == ["ready", "ready"]
         with pytest.raises(Refused, match="ModelNotFound"):
             client.call("Warm", models=["one", "nobody"])
-        with pytest.raises(Refused, match="ram is not built yet"):
+        with pytest.raises(Refused, match="one has no files"):
             client.call("Warm", models=["one"], tier="ram")
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from ..group import command, timeout_option
-from ..models import in_order, model_lines
+from ..models import cached, in_order, model_lines
 from ..names import MODEL
-from ..session import Session
+from ..session import Reply, Session
+from ..terminal import one_line
 
 
 @command(
@@ -25,9 +28,34 @@ from ..session import Session
 @timeout_option("With --wait: how long at most.")
 @click.pass_obj
 def warm(session: Session, models: tuple[str, ...], tier: str | None, wait: bool, timeout: float | None) -> None:
-    """Bring MODELs into memory in the background, so that their next use finds them there."""
-    reply = session.ask("Warm", models=list(models), tier=tier, wait=wait or None, timeout_s=timeout)
+    """Bring MODELs into memory in the background, so that their next use finds them there.
+
+    \b
+    With --tier ram nothing is loaded: their files are read into memory that is
+    available, at low priority, and the next load is as quick as memory is. The
+    kernel may drop them again, unless ram_lock is set for a model.
+    'lazyctl unload MODEL' ends the reading, and the lock.
+    """
+    asked: dict[str, Any] = {"models": list(models), "tier": tier, "wait": wait or None}
+    if tier == "ram" and wait and session.err.height and not session.json:
+        reply = _watched(session, models, timeout, asked)
+    else:
+        reply = session.ask("Warm", timeout_s=timeout, **asked)
     if session.json:
         session.print_json(reply)
-    else:
-        session.say(*model_lines(in_order(reply["models"]), session.out))
+        return
+    session.say(*model_lines(in_order(reply["models"]), session.out))
+    for warning in reply.get("warnings") or []:
+        click.echo(f"lazyctl: {one_line(warning)}", err=True)
+
+
+def _watched(session: Session, models: tuple[str, ...], timeout: float | None, asked: dict[str, Any]) -> Reply:
+    from ..progress import PartBar
+
+    with PartBar(f"{', '.join(models)} into RAM") as bar:
+
+        def show(step: Reply) -> None:
+            parts = [cached(model) for model in step["models"]]
+            bar.show(sum(parts) / len(parts))
+
+        return session.ask("Warm", timeout_s=timeout, on_reply=show, **asked)

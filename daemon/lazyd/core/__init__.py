@@ -9,6 +9,7 @@ Where to look:
 - `room.py` and `line.py` the line of those who wait, `seekers.py` who they are; `plans.py` room being made;
   `placement.py` where they could go
 - `eviction.py` who may leave, `victims.py` which of them do, `cost.py` and `heat.py` what that costs
+- `habits.py` when a model will be needed, from the gaps (`intervals.py`) and the beats (`beats.py`) of its uses
 - `ledger.py` devices and bookings; `samples.py`, `strangers.py`, `pace.py` what is seen of them, and how often;
   `needs.py` what loads need, `growth.py` what they used; `release.py` bytes that come back
 - `reservations.py` memory for others; `parking.py` a process without its GPU memory; `shortage.py` out of memory;

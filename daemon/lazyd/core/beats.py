@@ -16,9 +16,10 @@ import math
 from bisect import bisect_left
 from collections.abc import Sequence
 from itertools import pairwise
-from statistics import median
 
 import msgspec
+
+from .middle import median
 
 RECENT = 16
 """Uses that a beat is looked for in."""
@@ -77,6 +78,10 @@ class Beat(msgspec.Struct, frozen=True, gc=False):
         steps = max(0, round((age_s - self.next_s) / self.period_s)) + 1
         next_s = self.next_s + steps * self.period_s - age_s
         return msgspec.structs.replace(self, next_s=next_s, is_on_time=True)
+
+    def is_due(self, age_s: float) -> bool:
+        """Whether a use at this age is one of this beat."""
+        return self.off_s(age_s) <= slack_s(self.period_s)
 
     def off_s(self, age_s: float) -> float:
         """How far a use at this age is from the nearest time at which it was expected."""

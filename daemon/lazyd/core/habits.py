@@ -29,14 +29,14 @@ beginnings of visits: a run begins at its time, and ends when it ends."""
 KNOWN = 2
 """So many intervals are enough to tell something. One is not: to keep the model for the default time until there are
 two meets fewer cold starts, on mixed histories and on bursts."""
-MISSES = 4
-"""So many times a beat may be missing before it is no longer waited for."""
 LEAST_AWAY_S = 30.0
 """Nothing is freed for so short a time: to be unloaded and loaded takes as much from others as it would give them."""
 LOADS = 2.0
 """A load costs so many times its holding: it takes the disk and a processor as well."""
 TRUST = 0.125
 """How much the last visit changes the trust in beats."""
+RIGHT = 2.0
+"""A beat was right about what came within so many times what was told."""
 
 
 class Window(msgspec.Struct, frozen=True, gc=False):
@@ -84,25 +84,22 @@ class Habit(msgspec.Struct, omit_defaults=True, gc=False):
 
     def _visited(self, last: float, now: float) -> None:
         """A visit has begun."""
-        age_s = now - self.began
-        kept = [beat.after(age_s) for beat in self.beats if beat.off_s(age_s) <= beats.slack_s(beat.period_s)]
-        foretold = bool(kept)
+        age_s, gap_s = now - self.began, now - last
+        foretold = [beat for beat in self.beats if beat.is_due(age_s)]
         if self.beats:
-            was_right = any(beat.off_s(age_s) <= 2 * beat.within_s for beat in self.beats)
+            was_right = any(beat.off_s(age_s) <= RIGHT * beat.within_s for beat in self.beats)
             self.trust += TRUST * (was_right - self.trust)
-        self.gaps.add(now - last, self.trust if foretold else 0.0)
+        self.gaps.add(gap_s, self.trust if foretold else 0.0)
         self.visits = [*self.visits[1 - beats.RECENT :], age_s]
         self.began = now
-        self.beats = beats.find(self.visits, VISIT_S)
-        if kept and not any(beat.is_on_time for beat in self.beats):
-            # It goes on after a pause: a timer of working hours, in the morning.
-            self.beats = (kept[0], *self.beats)[: beats.MOST]
-        if not foretold and self.beats and self.beats[0].is_on_time:
-            self._discovered(self.beats[0].period_s, now - last)
-
-    def _discovered(self, period_s: float, gap_s: float) -> None:
-        """The gaps by which a beat was found were its own, as is seen only now."""
-        self.gaps.explain(gap_s, beats.slack_s(period_s), beats.ENOUGH * self.trust)
+        found = beats.find(self.visits, VISIT_S)
+        if not any(beat.is_on_time for beat in found):
+            # It may go on after a pause: a timer of working hours, in the morning.
+            found = (*(beat.after(age_s) for beat in foretold), *found)[: beats.MOST]
+        elif not foretold and found[0].is_on_time:
+            # The gaps by which a beat is found were its own, as is seen only now.
+            self.gaps.explain(gap_s, beats.slack_s(found[0].period_s), beats.ENOUGH * self.trust)
+        self.beats = found
 
     def resumed(self, last: float) -> None:
         """After a restart: when it was used last, by a clock that has begun anew."""
@@ -144,7 +141,7 @@ class Habit(msgspec.Struct, omit_defaults=True, gc=False):
         for beat in self.beats:
             chance = beat.chance * self.trust
             reach_s = beat.reach_s(price_s)
-            for missed in range(MISSES):
+            for missed in range(beats.MISSED + 1):
                 at = beat.next_s + missed * beat.period_s - since
                 if chance * price_s <= LOADS * load_s:
                     break
@@ -194,21 +191,12 @@ def slices(gaps: Intervals, prior: float, dues: list[Due]) -> Iterator[Slice]:
 def worth(moments: list[Slice], price_s: float, load_s: float) -> list[tuple[float, float]]:
     """The times at which holding it gains most, those that all but meet being one.
 
-    Backwards from the last slice, what is to be gained from there on is known for a model that is hot and for one that
-    is cold; a cold one becomes hot at the price of a load.
+    One that is hot just after its use may be let go, and loaded again.
     """
-    hot = cold = 0.0
-    plan: list[tuple[bool, bool]] = []
-    for start, end, chance in reversed(moments):
-        hold = chance * price_s - (end - start) * (1.0 - chance / 2) + (1.0 - chance) * hot
-        rest = (1.0 - chance) * cold
-        load = hold - LOADS * load_s
-        cold = max(rest, load)
-        hot = max(hold, cold)
-        plan.append((hold > cold, load > rest))
+    plan = planned(moments, price_s, LOADS * load_s)
     held: list[tuple[float, float]] = []
     is_hot = True
-    for (start, end, _), (keeps, loads) in zip(moments, reversed(plan), strict=True):
+    for (start, end, _), (keeps, loads) in zip(moments, plan, strict=True):
         is_hot = keeps if is_hot else loads
         if not is_hot:
             continue
@@ -218,6 +206,25 @@ def worth(moments: list[Slice], price_s: float, load_s: float) -> list[tuple[flo
         else:
             held.append((start, end))
     return held
+
+
+def planned(moments: list[Slice], price_s: float, load_costs_s: float) -> list[tuple[bool, bool]]:
+    """For each slice whether one that is hot is kept through it, and whether one that is cold is loaded for it.
+
+    Backwards from the last slice: what is to be gained from there on is known for one that is hot and for one that is
+    cold. A cold one becomes hot at the price of a load.
+    """
+    hot = cold = 0.0
+    plan: list[tuple[bool, bool]] = []
+    for start, end, chance in reversed(moments):
+        hold = chance * price_s - (end - start) * (1.0 - chance / 2) + (1.0 - chance) * hot
+        rest = (1.0 - chance) * cold
+        load = hold - load_costs_s
+        cold = max(rest, load)
+        hot = max(hold, cold)
+        plan.append((hold > cold, load > rest))
+    plan.reverse()
+    return plan
 
 
 def described(held: list[tuple[float, float]], dues: list[Due]) -> Iterator[Window]:

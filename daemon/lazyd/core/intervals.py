@@ -64,6 +64,14 @@ class Intervals(msgspec.Struct, omit_defaults=True, gc=False):
     weight: float = 1.0
     """Of the newest gap."""
 
+    def __post_init__(self) -> None:
+        """What was kept in a file may be damaged.
+
+        :raises ValueError: it is no histogram
+        """
+        if not 1.0 <= self.weight <= LARGEST or not all(map(is_row, (self.ended, self.foretold))):
+            raise ValueError("damaged histogram")
+
     def add(self, gap_s: float, foretold: float = 0.0) -> None:
         """Counts a gap that has ended.
 
@@ -133,6 +141,12 @@ class Intervals(msgspec.Struct, omit_defaults=True, gc=False):
                 for index, number in enumerate(scaled):
                     scaled[index] = number / self.weight
         self.weight = 1.0
+
+
+def is_row(row: bytearray) -> bool:
+    """Whether it is one of finite numbers that are not negative, but for what they were rounded."""
+    fits = len(row) % ITEM == 0 and len(row) <= len(EDGES) * ITEM
+    return fits and all(-0.01 < number < math.inf for number in numbers(row))
 
 
 def count(row: bytearray, index: int, weight: float) -> None:

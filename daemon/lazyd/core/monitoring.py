@@ -13,6 +13,7 @@ from typing import TypeVar
 
 import msgspec
 
+from .middle import median
 from .wording import duration
 
 T = TypeVar("T")
@@ -97,12 +98,6 @@ def went_well(past: Past) -> Past:
 def middle(seconds: tuple[float, ...]) -> float | None:
     """The median; None: nothing is known."""
     return median(seconds) if seconds else None
-
-
-def median(seconds: tuple[float, ...]) -> float:
-    """The module of that name costs the manager a megabyte."""
-    ordered, half = sorted(seconds), len(seconds) // 2
-    return ordered[half] if len(ordered) % 2 else (ordered[half - 1] + ordered[half]) / 2
 
 
 def p95(seconds: tuple[float, ...]) -> float | None:

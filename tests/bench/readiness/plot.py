@@ -14,9 +14,10 @@ WIDTH, HEIGHT = 920, 400
 TOP, BOTTOM, LEFT, BETWEEN = 92, 64, 66, 22
 MOST, LEAST = 100.0, 0.05
 """Per cent of uses that are cold: the ends of the axis."""
-SIDES = (0.02, 8.0)
+SIDES = (0.01, 4.0)
 """Memory x time beside that of the fixed keep-alive: the ends of the axis."""
 PER_CENT = (100.0, 30.0, 10.0, 3.0, 1.0, 0.3, 0.1)
+LARGE, SMALL = 5.0, 2.5
 TIMES = (0.03, 0.1, 0.3, 1.0, 3.0)
 
 SHAPES = """
@@ -29,7 +30,8 @@ COLOURS = """
     .paper {{ fill: {paper} }} text {{ fill: {quiet} }} .title, .head {{ fill: {ink} }}
     .grid {{ stroke: {grid} }} .axis, .equal {{ stroke: {quiet} }} .fixed.line {{ stroke: {fixed} }}
     .learned.line {{ stroke: {learned} }} .bound.line {{ stroke: {quiet}; stroke-dasharray: 2 3 }}
-    .fixed.dot {{ fill: {fixed} }} .learned.dot {{ fill: {learned} }} .bound.dot {{ fill: {quiet} }}
+    .ahead.line {{ stroke: none }} .ahead.dot {{ fill: {paper}; stroke: {quiet}; stroke-width: 2 }}
+    .fixed.dot {{ fill: {fixed} }} .learned.dot {{ fill: {learned} }}
 """
 LIGHT = {
     "paper": "#ffffff", "ink": "#1f2328", "quiet": "#656d76", "grid": "#d8dee4",
@@ -40,9 +42,10 @@ DARK = {
     "fixed": "#f0a541", "learned": "#6ea8fe"
 }  # fmt: skip
 LEGEND = (
-    ("fixed", "fixed keep-alive, 30 s to 2 h (large: 10 min)"),
-    ("learned", "learned, a cold start worth 30 s to 10,000 s (large: 600 s)"),
+    ("fixed", "fixed keep-alive (large: 10 min)"),
+    ("learned", "learned (large: a price of 600 s)"),
     ("bound", "hindsight, holding only"),
+    ("ahead", "hindsight, loading ahead"),
 )
 
 
@@ -100,8 +103,10 @@ def legend() -> Iterator[str]:
     x = float(LEFT)
     for kind, words in LEGEND:
         yield f'<line class="{kind} line" x1="{x:.1f}" x2="{x + 22:.1f}" y1="46" y2="46"/>'
+        if kind != "bound":
+            yield dot(kind, x + 11, 46, LARGE)
         yield text(x + 28, 50, words)
-        x += 46 + 6.1 * len(words)
+        x += 46 + 5.9 * len(words)
 
 
 def axes(panel: Panel, *, with_names: bool) -> Iterator[str]:
@@ -126,9 +131,12 @@ def curves(panel: Panel) -> Iterator[str]:
     for kind, curve in (("fixed", result.fixed), ("learned", result.learned)):
         yield path(kind, [point.cost for point in curve], panel.at)
         for point in curve:
-            x, y = panel.at(point.cost)
-            radius = 5.5 if point.setting == FIXED_S else 2.5
-            yield f'<circle class="{kind} dot" cx="{x:.1f}" cy="{y:.1f}" r="{radius}"/>'
+            yield dot(kind, *panel.at(point.cost), LARGE if point.setting == FIXED_S else SMALL)
+    yield dot("ahead", *panel.at(result.foreseen), LARGE)
+
+
+def dot(kind: str, x: float, y: float, radius: float) -> str:
+    return f'<circle class="{kind} dot" cx="{x:.1f}" cy="{y:.1f}" r="{radius}"/>'
 
 
 def path(kind: str, costs: Sequence[Cost], at: Callable[[Cost], tuple[float, float]]) -> str:

@@ -33,6 +33,28 @@ def test_a_model_that_loads_is_on_the_devices_that_are_booked_for_it_before_anyt
     assert columns(loading)[1:6] == ["loading", "cold", "3.2", "GiB", "gpu1"]
 
 
+@pytest.mark.parametrize(
+    ("fields", "shown"),
+    [
+        ({"residency": "warm", "cachedFraction": 1.0}, ["gemma", "cold", "warm", "100", "%"]),
+        ({"residency": "cold", "cachedFraction": 0.43}, ["gemma", "cold", "cold", "43", "%"]),
+        ({"residency": "cold", "cachedFraction": 0.0}, ["gemma", "cold"]),
+        (
+            {"residency": "warm", "cachedFraction": 1.0, "lockedBytes": 241 * MIB, "bookedBytes": {"ram": 241 * MIB}},
+            ["gemma", "cold", "warm", "100", "%", "241", "MiB", "locked"],
+        ),
+    ],
+)
+def test_of_one_that_is_not_loaded_the_table_tells_how_much_is_in_ram(fields: dict[str, Any], shown: list[str]) -> None:
+    assert columns(model(**fields)) == shown
+
+
+def test_details_tell_what_is_locked() -> None:
+    text = "\n".join(detail_lines(model(cachedFraction=0.5, lockedBytes=241 * MIB), Look()))
+    assert "files in RAM    50 %" in text
+    assert "of them locked  241 MiB" in text
+
+
 def test_a_model_is_named_with_its_version() -> None:
     assert columns(model("ocr", version="3"))[0] == "ocr:3"
 

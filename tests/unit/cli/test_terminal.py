@@ -150,6 +150,25 @@ def test_load_draws_its_progress_and_leaves_the_result(daemon: Daemon, terminal:
     assert shown.shown.endswith("gemma is ready, loaded in 2.0 s\r\n")
 
 
+def test_warm_in_ram_draws_how_much_is_there_and_leaves_the_table(daemon: Daemon, terminal: Open) -> None:
+    drawn = threading.Event()
+
+    def reads(_: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        yield {"models": [model(cachedFraction=0.4)]}
+        yield {"models": [model(cachedFraction=0.4)]}
+        assert drawn.wait(DEADLINE_S)
+        yield {"models": [model(residency="warm", cachedFraction=1.0)], "warnings": ["gemma is warm, but not locked"]}
+
+    daemon.on["Warm"] = reads
+    screen = terminal("warm", "gemma", "--tier", "ram", "--wait")
+    screen.read_until(" 40 %")
+    drawn.set()
+    assert screen.end() == 0
+    assert daemon.last("Warm") == {"models": ["gemma"], "tier": "ram", "wait": True}
+    assert any("warm 100 %" in line for line in screen.lines)
+    assert any("lazyctl: gemma is warm, but not locked" in line for line in screen.lines)
+
+
 def test_run_shows_the_load_then_the_text(daemon: Daemon, worker: FakeWorker, terminal: Open) -> None:
     drawn = threading.Event()
 

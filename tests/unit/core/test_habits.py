@@ -216,6 +216,12 @@ def test_a_habit_survives_a_restart_with_another_clock() -> None:
         assert (moved.start_s, moved.end_s) == pytest.approx((kept.start_s, kept.end_s))
 
 
+@pytest.mark.parametrize("row", ["AAA=", "AADAfw==", "AACAvw==", "AACAfw==", "A" * 4000])
+def test_a_damaged_histogram_is_refused(row: str) -> None:
+    with pytest.raises(msgspec.ValidationError):
+        msgspec.json.decode(f'{{"gaps": {{"ended": "{row}"}}}}', type=Habit)
+
+
 def test_its_memory_is_bounded() -> None:
     habit = of(at_random(600.0, 20_000))
     assert len(msgspec.json.encode(habit)) < 4096

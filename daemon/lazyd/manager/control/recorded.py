@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from statistics import median
 from time import time
 from typing import Any
 
@@ -17,6 +16,7 @@ import msgspec
 from lazyd.core.core import Core
 from lazyd.core.events import Predicted
 from lazyd.core.ledger import SLOTS
+from lazyd.core.middle import median
 from lazyd.core.records import Model, Prediction
 from lazyd.core.spec import Config, ModelSpec
 from lazyd.replay.facts import DeviceFacts, Facts, ModelFacts, Told, Use

@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import random
 import time
 from collections.abc import Collection
 
@@ -74,6 +73,8 @@ def _of(fd: int, size: int) -> float | None:
 def _places(pages: int) -> list[int]:
     """One at random in each of equal parts of the file, in random order, so that the first are spread over it too."""
     count = min(pages, MOST)
+    import random  # only where a model has files
+
     places = [random.randrange(pages * i // count, pages * (i + 1) // count) for i in range(count)]
     random.shuffle(places)
     return places
