@@ -380,6 +380,9 @@ def wakeups(pid: int) -> int:
     """How often the threads of a process went to sleep of themselves."""
     total = 0
     for thread in os.listdir(f"/proc/{pid}/task"):
-        status = Path(f"/proc/{pid}/task/{thread}/status").read_text()
+        try:
+            status = Path(f"/proc/{pid}/task/{thread}/status").read_text()
+        except FileNotFoundError:  # it has just ended
+            continue
         total += int(status.split("\nvoluntary_ctxt_switches:")[1].split()[0])
     return total

@@ -1,6 +1,6 @@
 """A file of the state directory, for the loop: asked and told without waiting for a disk.
 
-One thread has the file; it is started with the first question, and the module of SQLite is imported
+One thread has all such files; it is started with the first question, and the module of SQLite is imported
 there. What is to be kept is written as it comes, as much at once as has gathered meanwhile. Who asks does
 not wait until it is written: what the file does not have yet is handed over beside what it says.
 """
@@ -16,6 +16,9 @@ from typing import Any, Generic, Protocol, TypeVar
 from ..tasks import Background
 
 log = logging.getLogger("lazyd.state")
+
+_DISK = ThreadPoolExecutor(max_workers=1, thread_name_prefix="state")
+"""One thread for all files, which lie on one disk: each more costs the manager half a megabyte."""
 
 READ_S = 2.0
 """Nobody waits longer for what the file says."""
@@ -50,7 +53,7 @@ class Clerk(Generic[File, Item]):
         self._open_file = open_file
         self._background = background
         self._note = note
-        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix=name)
+        self._thread = _DISK
         self._file: File | None = None
         self._unwritten: list[Item] = []
         self._first = 0
