@@ -17,7 +17,7 @@ from ..figure import Figure, Goal
 from . import policies, scenarios, speed
 
 SHORT = ("timers, 15 min to 6 h", "timers with 3 to 10 calls a run", "Poisson, 2 min to 12 h", "bursts", "heavy tails")
-PRICES_S = (200.0, 600.0, 2000.0, 6000.0)
+PRICES_S = (200.0, 400.0, 600.0, 1200.0, 3000.0)
 
 
 def figures() -> Iterator[Figure]:
