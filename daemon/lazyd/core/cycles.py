@@ -150,8 +150,8 @@ def fits_beside(world: World, model: Model, held: Collection[Instance]) -> bool:
     for placement in ways(world, model):
         booking = placement.beside(world.ledger, files)
         room = {name: world.ledger.devices[name].lasting_limit_bytes for name in booking}
-        for known in world.reservations.values():
-            if known.device in room and not world.is_unclaimed(known):
+        for known in world.lasting_reservations():
+            if known.device in room:
                 room[known.device] -= known.bytes
         if RAM in room:
             room[RAM] -= sum(files.values())

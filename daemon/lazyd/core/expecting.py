@@ -59,20 +59,26 @@ def spans(model: Model) -> Sequence[Span] | None:
     if prewarm.when is PrewarmWhen.SCHEDULE:
         due = model.scheduled
         return None if due is None else (Span(due, due + SCHEDULE_GRACE_S, due, 0.0),)
-    if prewarm.when is PrewarmWhen.OFF or model.habit is None or model.spec.tier is Tier.TRANSIENT:
+    habit = habit_of(model)
+    if habit is None or model.spec.tier is Tier.TRANSIENT:
         return None
-    if model.spans_at != model.habit.last:
-        model.spans, model.spans_at = learned(model), model.habit.last
+    if model.spans_at != habit.last:
+        model.spans, model.spans_at = learned(model, habit), habit.last
     return model.spans
 
 
-def learned(model: Model) -> Sequence[Span] | None:
-    """What its habit says."""
-    last = model.habit.last if model.habit is not None else None
-    if model.habit is None or last is None or len(model.habit.visits) < ENOUGH_VISITS:
+def habit_of(model: Model) -> Habit | None:
+    """What is known of when it is asked for, if that is enough and is to be followed."""
+    habit = model.habit
+    if model.spec.prewarm.when is not PrewarmWhen.LEARNED or habit is None:
         return None
-    windows = model.habit.windows(PRICE_S, lead_s(model))
-    if not windows:
+    return habit if len(habit.visits) >= ENOUGH_VISITS else None
+
+
+def learned(model: Model, habit: Habit) -> Sequence[Span] | None:
+    """What its habit says."""
+    last, windows = habit.last, habit.windows(PRICE_S, lead_s(model))
+    if last is None or not windows:
         return None
     return tuple(
         Span(
@@ -107,8 +113,7 @@ def kept_until(instance: Instance, now: float) -> float | None:
     known = spans(model)
     if known is None:
         return default
-    lead = lead_s(model)
-    until = max((span.end for span in known if span.start - lead <= now < span.end), default=settled)
+    until = max((span.end for span in known if is_in(span, model, now)), default=settled)
     return max(until, default) if model.spec.prewarm.when is PrewarmWhen.SCHEDULE else until
 
 
@@ -118,7 +123,12 @@ def is_past_its_time(instance: Instance, now: float) -> bool:
     known = spans(model)
     if model.kept or known is None or instance.last_used + SETTLE_S > now:
         return False
-    return not any(span.start - lead_s(model) <= now < span.end for span in known)
+    return not any(is_in(span, model, now) for span in known)
+
+
+def is_in(span: Span, model: Model, now: float) -> bool:
+    """It lasts, or a load for it would have to be under way."""
+    return span.start - lead_s(model) <= now < span.end
 
 
 def next_span(model: Model, now: float) -> Span | None:
@@ -128,9 +138,9 @@ def next_span(model: Model, now: float) -> Span | None:
 
 def expected(model: Model, now: float) -> tuple[float, float] | None:
     """When it is asked for next, give or take so many seconds, where that is known. Quick: there may be thousands."""
-    prewarm, found = model.spec.prewarm, None
-    if prewarm.when is PrewarmWhen.SCHEDULE and model.scheduled is not None:
+    found, habit = None, habit_of(model)
+    if model.spec.prewarm.when is PrewarmWhen.SCHEDULE and model.scheduled is not None:
         found = model.scheduled, 0.0
-    elif prewarm.when is PrewarmWhen.LEARNED and model.habit is not None and len(model.habit.visits) >= ENOUGH_VISITS:
-        found = model.habit.expected()
+    elif habit is not None:
+        found = habit.expected()
     return found if found is not None and sum(found) > now else None

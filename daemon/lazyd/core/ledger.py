@@ -66,8 +66,6 @@ class Device:
     """At most so much is used by strangers."""
     sure_foreign_bytes: int = 0
     """At least so much is: the less of what the last two samples found."""
-    lower_bytes: int = 0
-    """What the last sample alone found."""
     lows: list[tuple[float, int]] = field(default_factory=list)
     """When samples found at least so much, those that say what has been there for long: see `strangers`."""
     lasting_foreign_bytes: int = 0
@@ -91,6 +89,11 @@ class Device:
     label: str | None = None
     temperature_c: int | None = None
     power_w: float | None = None
+
+    @property
+    def lower_bytes(self) -> int:
+        """What the last sample alone found that strangers use at least."""
+        return self.lows[-1][1] if self.lows else 0
 
     @property
     def ceiling_bytes(self) -> int:

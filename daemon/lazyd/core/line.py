@@ -128,8 +128,7 @@ class Line:
         world = self.world
         devices = [device for device in world.ledger.devices.values() if device.kind != SLOTS]
         kept = added_up(world.ledger.freed_by(worker.id) for worker in keepers(world))
-        lasting_ones = (known for known in world.reservations.values() if not world.is_unclaimed(known))
-        reserved = added_up({known.device: known.bytes} for known in lasting_ones)
+        reserved = added_up({known.device: known.bytes} for known in world.lasting_reservations())
         planned = added_up(plan.booking for plan in world.plans.values())
         lasting = {d.name: d.lasting_limit_bytes - kept.get(d.name, 0) - reserved.get(d.name, 0) for d in devices}
         if RAM in lasting:

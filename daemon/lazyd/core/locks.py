@@ -103,10 +103,9 @@ def too_much(world: World, wish: Lock) -> NoRoom | None:
     if device is None:
         return no_room(world, wish, "how much memory the machine has is not known yet")
     keepers = refusals.keeping(world, None)
-    files = world.ledger.files_of(keepers)
-    kept = sum(world.ledger.held(worker).get(RAM, 0) for worker in keepers) + sum(files.values())
-    needed = sum(n for file, n in wish.files.items() if file not in files)
-    allowed = int(device.budget_bytes * world.settings.max_pinned)
+    mapped = world.ledger.files_of(keepers)
+    needed = sum(n for file, n in wish.files.items() if file not in mapped)
+    kept, allowed = refusals.kept_bytes(world, RAM, keepers), refusals.may_be_kept(world, device)
     if kept + needed <= allowed:
         return None
     part = f"{world.settings.max_pinned:.0%}"

@@ -38,7 +38,7 @@ def advance(world: World, plan: Plan) -> None:
             drop(world, plan.seeker)
         return
     spared = callers(world, plan.seeker)
-    is_wanted = plan.seeker.key in world.wanting or plan.seeker.key in world.guesses
+    is_wanted = plan.seeker.key in world.wanting or plan.seeker in world.guesses
     lasts = is_wanted and all(still_goes(v, plan) and v not in spared for v in plan.victims)
     if not lasts or not would_do(world, plan):
         abandon(world, plan)

@@ -12,13 +12,13 @@ from . import crowding, expecting, guesses, parking, plans, room, samples, seeke
 from .line import Line
 from .placement import Placement
 from .records import Guess, Model, Reason
-from .spec import PrewarmWhen, Tier
+from .spec import Tier
 from .world import World
 
 
 def expect(world: World, model: Model) -> None:
     """A rule about one model: one that is cold and expected is guessed at when its load has to begin."""
-    world.guesses.pop(model.key, None)
+    world.guesses.pop(model, None)
     if not may_be_expected(model):
         return
     span = expecting.next_span(model, world.now)
@@ -30,8 +30,7 @@ def expect(world: World, model: Model) -> None:
         return
     world.alarms.set(("prewarm", model.key), span.end)
     if guesses.affords(model, span.end, world.now) and begin >= away_since(model):
-        world.guesses[model.key] = model
-        model.guess = Guess(made=world.now, until=span.end, expected=span.expected or span.start)
+        world.guesses[model] = Guess(until=span.end, expected=span.expected or span.start)
 
 
 def away_since(model: Model) -> float:
@@ -45,7 +44,7 @@ def may_be_expected(model: Model) -> bool:
     is_away = model.instance is None or parking.is_parked(model)
     if not is_away or model.waiters or model.kept or model.retired or model.failures:
         return False
-    if model.spec.prewarm.when is PrewarmWhen.OFF or model.spec.tier is Tier.TRANSIENT:
+    if model.spec.tier is Tier.TRANSIENT:
         return False
     return model.left is None or model.left.reason != Reason.ASKED
 
@@ -56,10 +55,10 @@ def make_room(world: World) -> None:
     if not world.guesses or not world.host_found or world.stopping:
         return
     if any(seekers.waits(seeker) for seeker in world.wanting.values()):
-        for model in world.guesses.values():
+        for model in world.guesses:
             plans.drop(world, model)
         return
-    for model in list(world.guesses.values()):
+    for model in list(world.guesses):
         consider(world, model, Line(world))
 
 
@@ -86,10 +85,9 @@ def consider(world: World, model: Model, line: Line) -> None:
 
 def begin(world: World, model: Model, placement: Placement) -> None:
     """There is room for it."""
-    guess = model.guess
-    world.guesses.pop(model.key, None)
+    guess = world.guesses.pop(model)
     seekers.take(world, model, placement)
     instance = model.instance
-    if instance is not None and guess is not None:
+    if instance is not None:
         instance.guess = guess
         world.note("prewarm", model, "it is expected to be asked for", expected_in_s=guess.expected - world.now)

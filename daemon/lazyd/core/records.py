@@ -347,7 +347,6 @@ class Span:
 class Guess:
     """A model is expected to be asked for, and is loaded for that."""
 
-    made: float
     expected: float
     until: float
     """If nobody has come by then, it was wrong."""
@@ -406,8 +405,6 @@ class Model:
     spans: Sequence[Span] | None = None
     spans_at: float | None = None
     """What its habit says, and after which arrival that was found out; see `expecting`."""
-    guess: Guess | None = None
-    """The last that was made."""
     waste: Waste | None = None
     loads: int = 0
     evictions: int = 0

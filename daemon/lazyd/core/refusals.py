@@ -72,8 +72,7 @@ def could_be_free(world: World, seeker: Seeker, device: Device) -> int:
     """What of a device is neither kept, nor reserved, nor known to be strangers'."""
     kept = sum(held_by(world, worker, device.name) for worker in keepers(world) if keeps(worker, seeker))
     kept += sum(lasting_files(world, seeker).values()) if device.name == RAM else 0
-    reserved = (known for known in world.reservations.values() if not world.is_unclaimed(known))
-    kept += sum(known.bytes for known in reserved if known.device == device.name)
+    kept += sum(known.bytes for known in world.lasting_reservations() if known.device == device.name)
     return device.lasting_limit_bytes - kept
 
 
@@ -132,10 +131,7 @@ def keeps_too_much(world: World, model: Model, device_name: str, needed: int) ->
     device = world.ledger.devices.get(device_name)
     if device is None or device.kind == SLOTS:
         return None
-    others = keeping(world, model)
-    kept = sum(world.ledger.held(worker).get(device_name, 0) for worker in others)
-    kept += sum(world.ledger.files_of(others).values()) if device_name == RAM else 0
-    allowed = int(device.budget_bytes * world.settings.max_pinned)
+    kept, allowed = kept_bytes(world, device_name, keeping(world, model)), may_be_kept(world, device)
     if kept + needed <= allowed:
         return None
     part = f"{world.settings.max_pinned:.0%}"
@@ -147,6 +143,17 @@ def keeps_too_much(world: World, model: Model, device_name: str, needed: int) ->
         reason=f"pinned and resident models may hold {part} of {device_name} together (max_pinned)",
         remedy="unpin another, or raise max_pinned in [budget]",
     )
+
+
+def kept_bytes(world: World, device_name: str, workers: list[str]) -> int:
+    """What these workers hold of a device, with the files that they map."""
+    held = sum(world.ledger.held(worker).get(device_name, 0) for worker in workers)
+    return held + (sum(world.ledger.files_of(workers).values()) if device_name == RAM else 0)
+
+
+def may_be_kept(world: World, device: Device) -> int:
+    """What of a device may be kept together: `max_pinned` of its budget."""
+    return int(device.budget_bytes * world.settings.max_pinned)
 
 
 def keeping(world: World, model: Model | None) -> list[str]:

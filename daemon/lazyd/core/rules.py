@@ -188,7 +188,7 @@ def want(world: World, model: Model) -> None:
         world.wanting[model.key] = model
     else:
         world.wanting.pop(model.key, None)
-        is_wanted = model.wanted_since is not None or model.key in world.guesses
+        is_wanted = model.wanted_since is not None or model in world.guesses
         if not is_wanted and model.instance is None and isinstance(model.prediction, Prediction):
             model.prediction = None  # its file may be another one by the time that somebody asks for it
     for waiter in model.waiters:

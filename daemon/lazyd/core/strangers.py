@@ -72,7 +72,7 @@ def account(world: World, device: Device, seen: DeviceSeen) -> None:
     device.foreign_bytes = max(0, seen.used_bytes - still_ours)
     droppable = world.ledger.file_bytes - locked if device.kind == HOST else 0
     lower = max(0, seen.used_bytes - (device.booked_bytes - droppable))
-    device.sure_foreign_bytes, device.lower_bytes = min(lower, device.lower_bytes), lower
+    device.sure_foreign_bytes = min(lower, device.lower_bytes)
     note_low(device, lower, world.now)
 
 
@@ -96,7 +96,7 @@ def explained(residue: int, shown: int, excess: Excess) -> int:
 def forget_lower(world: World) -> None:
     """Workers are booked that were taken for strangers until now: what is sure of these has to be seen anew."""
     for device in world.ledger.devices.values():
-        device.sure_foreign_bytes = device.lower_bytes = device.lasting_foreign_bytes = 0
+        device.sure_foreign_bytes = device.lasting_foreign_bytes = 0
         device.lows.clear()
 
 

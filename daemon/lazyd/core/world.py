@@ -18,7 +18,7 @@ from .effects import Answer, Effect, Memorable, Note
 from .ledger import Ledger
 from .lifecycle import State, step
 from .locked import Lock
-from .records import Instance, Lease, Model, Plan, Reservation, Seeker, Waiter, Worker
+from .records import Guess, Instance, Lease, Model, Plan, Reservation, Seeker, Waiter, Worker
 from .spec import Config, ModelSpec, Settings
 
 MAX_MEMBERS_AT_REST = 1000
@@ -67,7 +67,7 @@ class World:
     """Those of which it is not decided yet."""
     wanting: dict[str, Seeker] = field(default_factory=dict)
     """The line for room: models that somebody waits for and that have to be loaded, and reservations."""
-    guesses: dict[str, Model] = field(default_factory=dict)
+    guesses: dict[Model, Guess] = field(default_factory=dict)
     """Models that nobody waits for, and that are to be loaded because they are expected."""
     plans: dict[str, Plan] = field(default_factory=dict)
     """Room being made, by the key of whom it is made for."""
@@ -115,6 +115,10 @@ class World:
 
     def answer(self, request: int, outcome: Outcome) -> None:
         self.out.append(Answer(request=request, outcome=outcome))
+
+    def lasting_reservations(self) -> Iterable[Reservation]:
+        """Those that do not end by themselves."""
+        return (held for held in self.reservations.values() if not self.is_unclaimed(held))
 
     def remember(self, model: Model) -> None:
         """Its habit, or what came of guesses about it, is to be kept."""
