@@ -4,7 +4,8 @@
   `configuration`); `server` is the day: start, serve, stop; `parts` hangs the rest together.
 - `driver` alone talks to the core; `effects` is the table of what the core may want done.
 - `control/` answers the control socket, `processes/` speaks with the host and the workers, `memory/` looks at
-  devices, `prediction/` knows what loads need.
+  devices, `prediction/` knows what loads need, `pages/` how much of files is in RAM, `readiness/` when models are
+  needed; `state/` is how files of the state directory are kept.
 - `journal`, `statusline`, `systemd` and `output` tell people; `fitting` says what this machine has not;
   `tasks` and `apart` are how work goes on beside the loop.
 
