@@ -7,7 +7,7 @@
   devices, `prediction/` knows what loads need, `pages/` how much of files is in RAM, `readiness/` when models are
   needed; `state/` is how files of the state directory are kept.
 - `journal`, `statusline`, `systemd` and `output` tell people; `fitting` says what this machine has not;
-  `tasks` and `apart` are how work goes on beside the loop.
+  `tasks` and `apart` are how work goes on beside the loop, `epoch` turns the core's clock into the time of day.
 
 Nothing here imports a model library, opens a network socket or blocks the loop. Nobody imports this
 package but the command ``lazyd``; of `readiness.schedules`, which is pure, `lazyd.replay` makes use too.

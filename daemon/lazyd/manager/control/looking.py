@@ -7,7 +7,7 @@ import contextlib
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
-from time import monotonic, time
+from time import monotonic
 from typing import Any
 
 import msgspec
@@ -25,6 +25,7 @@ from lazyd.varlink.call import Call
 
 from ..apart import Apart
 from ..configuration import Configuration
+from ..epoch import epoch
 from ..fitting import Fit
 from ..journal import Journal
 from ..memory.holders import name_of
@@ -89,7 +90,7 @@ class Looking:
         Raises:
             ModelNotFound: it means none.
         """
-        return self._find(name)[0]
+        return self.find(name)[0]
 
     def find(self, name: str) -> tuple[str, ModelSpec]:
         """The key and the spec of the model that a name means; of a family, the pattern itself.
@@ -97,14 +98,20 @@ class Looking:
         Raises:
             ModelNotFound: it means none.
         """
-        return self._find(name)
+        found = view.key_and_spec(self._core.world, name)
+        if found is not None:
+            return found
+        family = self._configuration.config.models.get(name)
+        if family is None:
+            raise self._not_found(name)
+        return name, family
 
     def keys_of(self, names: Sequence[str]) -> list[str]:
         """The keys of those of these names that mean a model; of a family, of all its members."""
         found: list[str] = []
         for name in names:
             with contextlib.suppress(ModelNotFound):
-                key, spec = self._find(name)
+                key, spec = self.find(name)
                 is_pattern = spec.is_family and key == spec.key
                 members = (k for k, m in self._core.world.models.items() if m.spec.key == spec.key)
                 found += members if is_pattern else [key]
@@ -159,7 +166,7 @@ class Looking:
         call.reply({"text": metrics.text(self._core, monotonic() - self._started, self._deaths, self._clients())})
 
     def describe(self, call: Call, given: given_for.OfModel) -> None:
-        key, spec = self._find(given.model)
+        key, spec = self.find(given.model)
         call.run(self._describe(call, key, spec))
 
     async def _describe(self, call: Call, key: str, spec: ModelSpec) -> None:
@@ -188,7 +195,7 @@ class Looking:
             return {"error": reason_of(error)}
 
     def logs(self, call: Call, given: given_for.Logs) -> None:
-        _, spec = self._find(given.model)
+        _, spec = self.find(given.model)
         call.run(self._logs(call, spec.key, follow=bool(given.follow)))
 
     async def _logs(self, call: Call, key: str, *, follow: bool) -> None:
@@ -212,15 +219,6 @@ class Looking:
 
     def subscribe(self, call: Call, _: given_for.Parameters) -> None:
         self._journal.follow(call)
-
-    def _find(self, name: str) -> tuple[str, ModelSpec]:
-        found = view.key_and_spec(self._core.world, name)
-        if found is not None:
-            return found
-        family = self._configuration.config.models.get(name)
-        if family is None:
-            raise self._not_found(name)
-        return name, family
 
     def _not_found(self, name: str) -> ModelNotFound:
         return ModelNotFound(model=name, nearest=self._core.world.nearest(name))
@@ -262,11 +260,6 @@ class Looking:
         if warnings := [*self._configuration.warnings, *self._fit.warnings, *self._measuring.warnings]:
             daemon["warnings"] = warnings
         return daemon
-
-
-def epoch() -> float:
-    """What is to be added to the core's clock to get the time of day."""
-    return time() - monotonic()
 
 
 def largest(using: Mapping[int, int]) -> list[Stranger]:

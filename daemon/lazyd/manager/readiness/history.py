@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING
 
 from lazyd.core.effects import Used
 
+from ..epoch import epoch
 from ..state.clerk import Clerk
 from ..tasks import Background
 
@@ -28,8 +28,7 @@ class History(Clerk["Uses", "Use"]):
         """Keeps it. The core's clock does not say what time of day it is."""
         from .uses import Use
 
-        began = time.time() - (time.monotonic() - effect.began)
-        self.keep(Use(began, effect.model, effect.busy_s))
+        self.keep(Use(epoch() + effect.began, effect.model, effect.busy_s))
 
     async def pages(self) -> AsyncIterator[list[Use]]:
         """All that is kept, the oldest first; what the disk does not give up in time is missing."""

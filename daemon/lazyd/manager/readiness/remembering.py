@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -13,6 +12,7 @@ import msgspec
 from lazyd.core.effects import KeepPast, Memorable, WarmedUp
 from lazyd.core.events import Event, Memory
 
+from ..epoch import epoch
 from ..state.clerk import Clerk
 from ..tasks import Background
 
@@ -46,8 +46,8 @@ class Remembering(Clerk["Memories", "Row"]):
         """Tells the core what is kept; nothing, if the disk does not answer."""
         known = (await self.ask(lambda memories: memories.remembered()))[0] if self._is_there else None
         if known is not None:
-            by_s = time.monotonic() - time.time()
-            memories = {key: later(memory, by_s) for key, memory in known.memories.items()}
+            by_s = epoch()
+            memories = {key: later(memory, -by_s) for key, memory in known.memories.items()}
             self._say(msgspec.structs.replace(known, memories=memories))
         self._is_told = True
 
@@ -75,7 +75,7 @@ class Remembering(Clerk["Memories", "Row"]):
             return
         from .memories import OfHabit
 
-        by_s = time.time() - time.monotonic()
+        by_s = epoch()
         for key, memory in self._take().items():
             self.keep(OfHabit(key, later(memory, by_s)))
 

@@ -13,6 +13,8 @@ import struct
 import time
 from collections.abc import Callable
 
+from ..epoch import epoch
+
 TFD_NONBLOCK = os.O_NONBLOCK
 TFD_CLOEXEC = os.O_CLOEXEC
 TFD_TIMER_ABSTIME = 1
@@ -34,7 +36,7 @@ class WallClock:
 
     def monotonic(self, when: float) -> float:
         """A time of day as the core's clock will show it, if nobody sets the clock and the machine stays awake."""
-        return time.monotonic() + when - time.time()
+        return when - epoch()
 
     def ring_at(self, when: float, on_ring: Callable[[], None]) -> None:
         """Replaces the alarm.
