@@ -32,7 +32,7 @@ def begin(world: World, worker: Worker) -> None:
     if not awaited:
         finish(world, worker)
         return
-    worker.measured_bytes = {name: worker.measured_bytes.get(name, n) for name, n in awaited.items()}
+    worker.measured_bytes = awaited  # it may have taken all of it since the last sample
     world.alarms.set(("release", worker.id), world.now + RELEASE_S)
     for name in awaited:
         samples.ask(world, name)

@@ -1,5 +1,7 @@
 """What a worker held of a GPU is free when the driver shows it, and not before."""
 
+import pytest
+
 from lazyd.core import effects, events, release
 from lazyd.core.answers import Unloaded
 from lazyd.core.lifecycle import State
@@ -67,6 +69,27 @@ def test_a_sample_begun_before_the_exit_shows_nothing() -> None:
     leave(story, "a")
     story.sample("gpu0", used_bytes=0, begun=before)
     assert request not in story.answers
+
+
+@pytest.mark.parametrize("shown", [True, False], ids=["shown", "hidden"])
+def test_what_a_worker_took_after_the_last_sample_is_waited_for_too(shown: bool) -> None:
+    story = Story(
+        spec("a", device=("gpu0",)), gpus_gib=(10,), sizes={"a": 6}, settings=Settings(budget={}, gpu_margin_bytes=0)
+    )
+    story.load("a")
+    taken = GIB // 4 if shown else 0  # so far
+    story.sample("gpu0", used_bytes=taken, held_bytes={story.worker("a"): taken} if shown else {})
+    story.silent = {"gpu0"}
+    story.ready("a")
+    story.stick("a", "gpu0")
+    request = story.unload("a")
+    leave(story, "a")
+    story.sample("gpu0")
+    assert request not in story.answers
+    device = story.core.world.ledger.devices["gpu0"]
+    assert (device.booked_bytes, device.foreign_bytes) == (6 * GIB, 0)
+    story.unstick("gpu0")
+    assert story.answers[request] == Unloaded(unloaded=("a",))
 
 
 def test_what_does_not_come_back_is_quarantined_by_name_and_the_ledger_stays_honest() -> None:
