@@ -233,16 +233,24 @@ def test_a_warm_up_that_ended_while_no_manager_was_there_has_ended(machine: Mach
     assert machine.calls == ["run", "run"]
 
 
-@pytest.mark.parametrize("tokens", ["200", '"max_seq_len"'])
-def test_a_language_model_is_warmed_up_with_a_text_of_so_many_of_its_tokens(daemon: Daemon, tokens: str) -> None:
+@pytest.fixture
+def smollm2() -> str:
+    """Where the model is."""
     path = MODELS / "smollm2.gguf"
     if not path.exists():
-        pytest.skip("the model is not there: make models")
+        pytest.skip(f"{MODELS} has no models (make setup)")
+    return str(path)
+
+
+@pytest.mark.parametrize("tokens", ["200", '"max_seq_len"'])
+def test_a_language_model_is_warmed_up_with_a_text_of_so_many_of_its_tokens(
+    daemon: Daemon, smollm2: str, tokens: str
+) -> None:
     daemon.configure(
         f"""
 [models.m]
 runtime = "llama_cpp"
-path = {json.dumps(str(path))}
+path = {json.dumps(smollm2)}
 [models.m.options]
 n_ctx = 512
 [models.m.warmup]
@@ -260,15 +268,12 @@ timeout = "5min"
     assert status["warmupMedianSec"] > 0
 
 
-def test_a_language_model_whose_answer_is_another_is_not_ready(daemon: Daemon) -> None:
-    path = MODELS / "smollm2.gguf"
-    if not path.exists():
-        pytest.skip("the model is not there: make models")
+def test_a_language_model_whose_answer_is_another_is_not_ready(daemon: Daemon, smollm2: str) -> None:
     daemon.configure(
         f"""
 [models.m]
 runtime = "llama_cpp"
-path = {json.dumps(str(path))}
+path = {json.dumps(smollm2)}
 options = {{n_ctx = 256}}
 warmup = {{kwargs = {{temperature = 0.0}}, expect = {{contains = "xyzzy"}}}}
 """

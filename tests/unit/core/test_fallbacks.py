@@ -41,6 +41,12 @@ def substituted(story: Story, request: int) -> Substituted:
     return outcome
 
 
+def timed_out(story: Story, request: int) -> Timeout:
+    outcome = story.answers[request]
+    assert isinstance(outcome, Timeout), outcome
+    return outcome
+
+
 # A value.
 
 
@@ -366,8 +372,7 @@ def test_at_its_deadline_a_request_is_told_what_the_wanted_model_waits_for() -> 
     story = Story(with_model(), spec("small"))
     request = story.get("wanted", timeout=20.0)
     story.wait(20.0)
-    outcome = story.answers[request]
-    assert isinstance(outcome, Timeout)
+    outcome = timed_out(story, request)
     assert (outcome.model, outcome.timeout_sec) == ("wanted", 20.0)
     assert not story.core.world.waiters
     assert not story.core.world.models["small"].waiters
@@ -419,9 +424,7 @@ def test_a_timeout_says_how_long_the_load_will_take_still() -> None:
     story.exit("gemma")
     request = story.get("gemma", timeout=8.0)
     story.wait(8.0)
-    outcome = story.answers[request]
-    assert isinstance(outcome, Timeout)
-    assert outcome.expected_sec == pytest.approx(12.0)
+    assert timed_out(story, request).expected_sec == pytest.approx(12.0)
 
 
 def test_a_first_load_says_by_its_progress_how_long_it_will_take() -> None:
@@ -430,18 +433,14 @@ def test_a_first_load_says_by_its_progress_how_long_it_will_take() -> None:
     story.wait(4.0)
     progress(story, "gemma", 0.25)
     story.wait(4.0)
-    outcome = story.answers[request]
-    assert isinstance(outcome, Timeout)
-    assert outcome.expected_sec == pytest.approx(24.0)
+    assert timed_out(story, request).expected_sec == pytest.approx(24.0)
 
 
 def test_nothing_is_said_where_nothing_is_known() -> None:
     story = Story(spec("gemma"))
     request = story.get("gemma", timeout=8.0)
     story.wait(8.0)
-    outcome = story.answers[request]
-    assert isinstance(outcome, Timeout)
-    assert outcome.expected_sec is None
+    assert timed_out(story, request).expected_sec is None
 
 
 def test_a_load_that_is_refused_by_a_failure_is_so_without_a_fallback() -> None:

@@ -18,6 +18,8 @@ from lazyd.manager.readiness.memories import Memories, OfHabit, OfPast, OfWarmup
 from lazyd.manager.readiness.remembering import Remembering
 from lazyd.manager.tasks import Background
 
+from ..waiting import until
+
 
 class Core:
     """Has habits that have changed, and is told of those that were kept."""
@@ -107,8 +109,7 @@ async def test_habits_gather_before_they_are_written(
     keeps.gather(Memorable())
     keeps.gather(Memorable())
     assert core.changed
-    while core.changed:
-        await remembering.asyncio.sleep(0.01)
+    await until(lambda: not core.changed)
     await keeps.settled()
     assert Memories(path, "x").remembered().memories.keys() == {"a", "b"}
 
