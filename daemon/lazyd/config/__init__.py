@@ -6,7 +6,7 @@ Imported by the manager (and by ``lazyctl config check``); of the rest it import
 - `loading` is what a caller wants: at a start, at a reload, for a check. `changes`: what a reload changed.
   `fitting`: what of it cannot work on this machine, which only the daemon knows.
 - `files` are read and laid over each other by `sources` (`lines` finds a key again), and checked by
-  `checking` (which reads each table by `tables`), `aliases`, `fallbacks`, `names` and `reachable`.
+  `checking` (which reads each table by `tables`), `aliases`, `references`, `names` and `reachable`.
 - `keys` and `readiness` are the table of keys, `rows` what a row is. `kinds` and `compounds` are what values they
   take, `schedules` cron lines, `recipes` a warm-up's arguments, `quantities` how durations and sizes are written.
   `problems` and `given` put into words what is wrong.

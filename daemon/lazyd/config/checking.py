@@ -9,10 +9,10 @@ from ..core.spec import Config, ModelSpec, Settings, Tier
 from ..runtimes.llama_cpp_locked import REMEDY as UNLOCKED
 from ..runtimes.llama_cpp_locked import WHY as LOCKED
 from ..runtimes.llama_cpp_locked import locks_a_mapped_file
-from . import aliases, fallbacks, keys
+from . import aliases, keys, references
 from .compounds import GPU
 from .names import split_key
-from .problems import KeyPath, Report, Wrong, choose, key_text, nearest, quoted
+from .problems import KeyPath, Report, Wrong, choose, key_text, quoted
 from .sources import Sources
 from .tables import BUDGET, DAEMON, MODEL, Table, is_model
 
@@ -46,22 +46,8 @@ def check(sources: Sources, report: Report) -> Config:
             models[name] = spec
     others = aliases.check(_subtable(top, "aliases", report), tables, report, whole)
     if whole:
-        known = aliases.Known(tables)
-        _check_beside(models, known, others, report)
-        fallbacks.check(models, known, others, report)
+        references.check(models, aliases.Known(tables), others, report)
     return Config(settings=Settings(**daemon, **budget), models=models, aliases=others)
-
-
-def _check_beside(
-    models: Mapping[str, ModelSpec], known: aliases.Known, others: Mapping[str, str], report: Report
-) -> None:
-    """Models that are named by others must be there."""
-    for spec in models.values():
-        for name in spec.beside:
-            if name not in others and not known.has(name):
-                near = nearest(name, known.callable_names() | others.keys())
-                remedy = f"did you mean {near}?" if near else "name a model that is configured"
-                report.wrong(("models", spec.key, "beside"), f"no model {quoted(name)}", remedy)
 
 
 def _subtable(top: Mapping[str, object], name: str, report: Report) -> dict[str, object]:

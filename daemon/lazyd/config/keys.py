@@ -166,6 +166,13 @@ MODEL = (
         default="[]",
     ),
     Key(
+        "uses",
+        "Models that its calls call: loaded with it, or, as long as there is no room for all, none of them. "
+        "They are kept as long as it is.",
+        compounds.Strings(),
+        default="[]",
+    ),
+    Key(
         "park_timeout",
         "How long it stays parked (its process kept, its device memory given back), if its runtime can park; "
         "then it is ended.",
@@ -249,7 +256,6 @@ MODEL = (
     Key("warmup", "Calls that are made before others may rely on it.", WARMUP),
     Key("prewarm", "When to load it before it is asked for.", PREWARM),
     Key("fallback", "What answers, marked as degraded, when it cannot be had in time.", FALLBACK),
-    Key("uses", "Models that this one calls: admitted together or not at all.", default="[]"),
     Key("command", "The program of a service.", example='["/opt/ComfyUI/run", "--port", "${port}"]'),
     Key("ready", "How a service shows that it is ready.", example='{http = "/system_stats"}'),
     Key("park", "How a service gives back its device memory.", example='{http = {method = "POST", path = "/free"}}'),

@@ -7,7 +7,7 @@ Where to look:
 - `core.py` the two tables (events, alarms) and the order in which things are done
 - `rules.py` the rules about one model: serve, leave, be turned away, retire when idle
 - `room.py` and `line.py` the line of those who wait, `seekers.py` who they are; `plans.py` room being made;
-  `placement.py` where they could go
+  `placement.py` where they could go, `together.py` with all that they use (`uses.py`)
 - `eviction.py` who may leave, `victims.py` which of them do, `cost.py` and `heat.py` what that costs
 - `habits.py` when a model will be needed, from the gaps (`intervals.py`) and the beats (`beats.py`) of its uses;
   `expecting.py` what follows for its idle time, `prewarming.py` and `guesses.py` for loads before they are asked for

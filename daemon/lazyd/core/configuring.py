@@ -12,7 +12,7 @@ from .events import Configure
 from .ledger import CUDA, SLOTS, Device, slots_of
 from .monitoring import NOTHING
 from .records import Model
-from .spec import ModelSpec, Tier
+from .spec import Config, ModelSpec, Tier
 from .world import World
 
 
@@ -20,6 +20,7 @@ def configure(world: World, event: Configure) -> None:
     """Puts a configuration in force."""
     world.config = event.config
     world.resolved.clear()
+    world.users = users(event.config)
     for model in list(world.models.values()):
         follow(world, model, event.pins)
     for spec in event.config.models.values():
@@ -32,6 +33,17 @@ def configure(world: World, event: Configure) -> None:
     for device in world.ledger.devices.values():
         if device.kind != SLOTS:
             set_budget(world, device)
+
+
+def users(config: Config) -> dict[str, frozenset[str]]:
+    """Which specs use a model, by their keys."""
+    found: dict[str, set[str]] = {}
+    for spec in config.models.values():
+        for name in spec.uses:
+            meant = names.resolve(name, config.models, config.aliases)
+            if meant is not None:
+                found.setdefault(meant[0], set()).add(spec.key)
+    return {key: frozenset(keys) for key, keys in found.items()}
 
 
 def follow(world: World, model: Model | None, pins: frozenset[str]) -> None:

@@ -15,12 +15,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
-from . import fallbacks
+from . import fallbacks, together
 from .answers import NoRoom
 from .ledger import RAM
 from .lifecycle import LOADS, SERVES, State
-from .placement import Placement, shapes
-from .records import FRESH_LEASE_S, Instance, Lease, LeaseStage, Model, Prediction, Waiter, Worker
+from .placement import Placement
+from .records import FRESH_LEASE_S, Instance, Lease, LeaseStage, Model, Waiter, Worker
 from .world import World
 
 
@@ -133,7 +133,7 @@ def is_hopeless(world: World, waiter: Waiter, left: Collection[Instance]) -> boo
 
 def can_come(world: World, model: Model | None, left: Collection[Instance]) -> bool:
     """Whether a wanted model is ready some time, although the instances in `left` never leave."""
-    if model is None or not isinstance(model.prediction, Prediction):
+    if model is None or not together.are_known(world, model):
         return True
     instance = model.instance
     if instance is not None and (instance.state in LOADS or instance.state in (State.PARKING, State.PARKED)):
@@ -171,5 +171,5 @@ def stays(worker: Worker, held: Collection[Instance]) -> list[Instance]:
 
 def ways(world: World, model: Model) -> Iterator[Placement]:
     """All its placements, if nothing were in their way."""
-    for shape in shapes(world, model, lambda name: world.ledger.devices[name].limit_bytes):
-        yield from shape
+    for group in together.placements(world, model, lambda name: world.ledger.devices[name].limit_bytes):
+        yield from group

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
-from . import guesses, locked
+from . import guesses, locked, uses
 from .cost import QUANTUM_LOADS, cost_of
 from .ledger import RAM, Booking
 from .lifecycle import LOADS, State
@@ -202,7 +202,7 @@ def may_leave(world: World, instance: Instance, *, finish: bool) -> bool:
         return not instance.model.waiters  # Nobody waits for this load any more.
     if instance.state is not State.READY or instance.model.waiters or quantum_until(instance) > world.now:
         return False
-    if not finish and instance.ask_again > world.now:
+    if not finish and max(instance.ask_again, uses.needed_until(world, instance.model)) > world.now:
         return False
     return not instance.leases or all(
         lease.protected_until <= world.now or (finish and lease.is_busy and lease.hold_until <= world.now)
@@ -222,7 +222,7 @@ def moment(world: World, instance: Instance) -> float:
     until = quantum_until(instance)
     if until > world.now:
         return until
-    moments = [instance.ask_again]
+    moments = [instance.ask_again, uses.needed_until(world, instance.model)]
     for lease in instance.leases.values():
         moments += (lease.protected_until, lease.hold_until)
     return min([moment for moment in moments if moment > world.now], default=float("inf"))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import itertools
 
-from . import crowding, parking, shares
+from . import crowding, shares, together
 from .eviction import leaving_bytes
 from .holders import amount, holders, keeps, part_of, unseen
 from .line import rank
-from .placement import Placement, shapes
-from .records import Instance, Model, Prediction, Reservation, Seeker
+from .placement import Placement
+from .records import Instance, Model, Reservation, Seeker
 from .wording import duration, listed
 from .world import World
 
@@ -46,13 +46,9 @@ def held_up(world: World, seeker: Seeker, *, devices: int = DEVICES) -> list[str
 
 def wanted_of(world: World, seeker: Seeker) -> list[Placement] | None:
     """Where it could go, as things stand, the preferred placement first; None: that is not known yet."""
-    if not isinstance(seeker, Model):
-        return [Placement(booking={seeker.device: seeker.bytes})]
-    if seeker.instance is not None and parking.is_parked(seeker):
-        return [parking.way_back(world, seeker.instance)]
-    if not isinstance(seeker.prediction, Prediction):
+    if isinstance(seeker, Model) and not together.are_known(world, seeker):
         return None
-    groups = shapes(world, seeker, lambda name: world.ledger.devices[name].free_bytes)
+    groups = together.placements(world, seeker, lambda name: world.ledger.devices[name].free_bytes)
     return [placement for group in groups for placement in group]
 
 

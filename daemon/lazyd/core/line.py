@@ -160,7 +160,7 @@ def is_simple(model: Model) -> bool:
     spec = model.spec
     if model.waiters and model.waiters[0].detour is not None:  # it may be a fallback
         return False
-    return not (spec.is_family or spec.beside or model.kept or model.nested or is_parked(model))
+    return not (spec.is_family or spec.beside or spec.uses or model.kept or model.nested or is_parked(model))
 
 
 def added_up(bookings: Iterable[Booking]) -> dict[str, int]:

@@ -141,6 +141,12 @@ def unpark(world: World, instance: Instance, placement: Placement) -> None:
     world.emit(UnparkObject(worker=worker.id, model=model.key))
 
 
+def is_away(world: World, model: Model) -> bool:
+    """It has no life that could be waited for: to be had it needs room."""
+    comes = model.instance is not None and not model.instance.worker.stopping and not is_parked(model)
+    return not comes and not lives.is_still_inside(world, model)
+
+
 def is_parked(model: Model) -> bool:
     """It waits in its process for the next request."""
     return model.instance is not None and model.instance.state is State.PARKED

@@ -39,6 +39,8 @@ class Placement:
     places: dict[str, int] = field(default_factory=dict)
     way: str = ""
     layers: dict[str, int] = field(default_factory=dict)
+    parts: tuple[tuple[Model, Placement], ...] = ()
+    """If it stands for a model and what that uses: each of them, see `together`. `booking` and `files` are for all."""
 
     def beside(self, ledger: Ledger, lasting: Collection[str]) -> dict[str, int]:
         """What must be free when all have left but those who map these files: others may map its files now."""

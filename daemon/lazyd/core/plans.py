@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from . import lives
+from . import lives, uses
 from .eviction import goes, leaving_bytes
 from .leases import ancestors
 from .lifecycle import LOADS, State
@@ -74,12 +74,13 @@ def still_goes(victim: Instance, plan: Plan) -> bool:
 
 
 def callers(world: World, seeker: Seeker) -> set[Instance]:
-    """The instances whose calls wait for a model, and its own parked one: they never leave for it."""
+    """The instances whose calls wait for a model, its own parked one, and what it uses: they never leave for it."""
     found = set[Instance]()
     if not isinstance(seeker, Model):
         return found
-    if seeker.instance is not None:
-        found.add(seeker.instance)
+    for model in (*uses.used_by(world, seeker), seeker):
+        if model.instance is not None:
+            found.add(model.instance)
     for waiter in seeker.waiters:
         found |= ancestors(world, waiter.parent)
     return found

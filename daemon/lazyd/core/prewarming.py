@@ -8,10 +8,10 @@ what it held is taken from its budget of wrong guesses (`guesses.py`); with none
 
 from __future__ import annotations
 
-from . import crowding, expecting, guesses, parking, plans, room, samples, seekers
+from . import crowding, expecting, guesses, parking, plans, room, samples, seekers, together, uses
 from .line import Line
 from .placement import Placement
-from .records import Guess, Model, Reason
+from .records import Guess, Instance, Model, Reason
 from .spec import Tier
 from .world import World
 
@@ -66,7 +66,7 @@ def consider(world: World, model: Model, line: Line) -> None:
     """Loads a model into what is free, or what is held by models past their own time."""
     if not seekers.is_known(world, model) or crowding.joins_a_crowd(world, model):
         return
-    for group in seekers.placements(world, model, lambda name: line.headroom(model, name)):
+    for group in together.placements(world, model, lambda name: line.headroom(model, name)):
         possible = [placement for placement in group if seekers.never(world, model, placement) is None]
         if not samples.are_fresh(world, dict.fromkeys(name for p in possible for name in p.booking)):
             return
@@ -78,16 +78,24 @@ def consider(world: World, model: Model, line: Line) -> None:
                 return
         if model.key in world.plans:
             return
-        spared = [i for i in world.instances() if not expecting.is_past_its_time(i, world.now)]
+        spared = [instance for instance in world.instances() if not is_past_its_time(world, instance)]
         if room.plans_for(world, model, possible, line, finish=False, spared=spared):
             return
 
 
+def is_past_its_time(world: World, instance: Instance) -> bool:
+    """It is held although neither it nor what uses it is expected."""
+    if not expecting.is_past_its_time(instance, world.now):
+        return False
+    return all(is_past_its_time(world, user) for user in uses.keepers(world, instance.model))
+
+
 def begin(world: World, model: Model, placement: Placement) -> None:
-    """There is room for it."""
+    """There is room for it, and for what it uses."""
     guess = world.guesses.pop(model)
     seekers.take(world, model, placement)
-    instance = model.instance
-    if instance is not None:
-        instance.guess = guess
+    for each, _ in placement.parts or ((model, placement),):
+        if each.instance is not None:
+            each.instance.guess = guess
+    if model.instance is not None:
         world.note("prewarm", model, "it is expected to be asked for", expected_in_s=guess.expected - world.now)

@@ -16,7 +16,7 @@ from .holders import amount, holders, part_of
 from .ledger import RAM, SLOTS, Device
 from .placement import Placement
 from .records import Model, Seeker, Worker
-from .wording import size
+from .wording import listed, size
 from .world import World
 
 DEVICES = 4
@@ -26,7 +26,11 @@ DEVICES = 4
 def never(world: World, model: Model, placement: Placement) -> NoRoom | None:
     """Why a placement can never be had as things stand; None if it can."""
     booking = placement.beside(world.ledger, lasting_files(world, model))
-    return next(filter(None, (too_big(world, model, name, n) for name, n in booking.items())), None)
+    refusal = next(filter(None, (too_big(world, model, name, n) for name, n in booking.items())), None)
+    if refusal is None or not placement.parts:
+        return refusal
+    used = listed([part.key for part, _ in placement.parts if part is not model])
+    return msgspec.structs.replace(refusal, reason=f"together with {used}, which it uses, {refusal.reason}")
 
 
 def together(found: Iterable[NoRoom]) -> NoRoom | None:
@@ -40,8 +44,17 @@ def together(found: Iterable[NoRoom]) -> NoRoom | None:
     return msgspec.structs.replace(ordered[0], reason="; ".join(one.reason for one in ordered[:DEVICES]))
 
 
-def no_device(world: World, model: Model) -> NoRoom:
-    """None of the devices that it may use is there, or, as far as its driver tells, none of them yet."""
+def no_device(world: World, seeker: Model, model: Model) -> NoRoom:
+    """None of the devices that a model may use is there, or, as far as its driver tells, none of them yet: the one
+    who waits, or one that it uses."""
+    refusal = unsuited(world, model)
+    if model is seeker:
+        return refusal
+    return msgspec.structs.replace(refusal, model=seeker.key, reason=f"it uses {model.key}: {refusal.reason}")
+
+
+def unsuited(world: World, model: Model) -> NoRoom:
+    """Of one that has nowhere to go."""
     wanted = ", ".join(model.spec.device) or "auto"
     if world.driver_problem is not None and any(name != RAM for name in model.spec.device):
         reason = f"it may only use GPUs of which the driver does not tell (device = {wanted}): {world.driver_problem}"

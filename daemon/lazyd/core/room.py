@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from . import crowding, cycles, locks, plans, refusals, samples, seekers
+from . import crowding, cycles, locks, plans, refusals, samples, seekers, together
 from .answers import NoRoom
 from .eviction import could_cover, most_freed, next_moment, units
 from .ledger import RAM, Booking
@@ -120,7 +120,7 @@ def possible(world: World, seeker: Seeker, line: Line) -> tuple[list[list[Placem
         if too_much is not None:
             return [], too_much
     groups: list[list[Placement]] = []
-    for group in seekers.placements(world, seeker, lambda name: line.headroom(seeker, name)):
+    for group in together.placements(world, seeker, lambda name: line.headroom(seeker, name)):
         good = []
         for placement in group:
             refusal = seekers.never(world, seeker, placement)
@@ -132,7 +132,7 @@ def possible(world: World, seeker: Seeker, line: Line) -> tuple[list[list[Placem
             groups.append(good)
     refusal = refusals.together(refused)
     if isinstance(seeker, Model):
-        refusal = refusal or refusals.no_device(world, seeker)
+        refusal = refusal or refusals.no_device(world, seeker, together.without_device(world, seeker))
     return groups, refusal or not_now(world, seeker, "")
 
 

@@ -22,6 +22,7 @@ from . import (
     prewarming,
     requests,
     unloads,
+    uses,
     waiting,
 )
 from .answers import Loaded, LoadFailed, ModelNotFound, ShuttingDown
@@ -182,13 +183,12 @@ def finishes(instance: Instance) -> bool:
 
 def want(world: World, model: Model) -> None:
     """A model is in the line for room while somebody waits for it and it has no life to wait for."""
-    comes = model.instance is not None and not model.instance.worker.stopping and not parking.is_parked(model)
-    comes = comes or lives.is_still_inside(world, model)
-    if model.wanted_since is not None and not comes and not model.retired and not world.stopping:
+    if model.wanted_since is not None and parking.is_away(world, model) and not model.retired and not world.stopping:
         world.wanting[model.key] = model
     else:
-        world.wanting.pop(model.key, None)
-        is_wanted = model.wanted_since is not None or model in world.guesses
+        if world.wanting.pop(model.key, None) is not None and model.spec.uses:
+            world.touch(model)  # and what it uses, which may not be wanted any more
+        is_wanted = model.wanted_since is not None or model in world.guesses or uses.is_wanted_with(world, model)
         if not is_wanted and model.instance is None and isinstance(model.prediction, Prediction):
             model.prediction = None  # its file may be another one by the time that somebody asks for it
     for waiter in model.waiters:
@@ -202,7 +202,7 @@ def retire_if_idle(world: World, model: Model) -> None:
         return
     if instance.worker.outgrown and model.spec.hard_limit and end_outgrown(world, instance.worker):
         return
-    until = idle_until(instance, world.now)
+    until = idle_until(world, instance)
     if until is None:
         return
     if until <= world.now:
@@ -255,8 +255,18 @@ def may_end(world: World, instance: Instance) -> bool:
     return until <= world.now
 
 
-def idle_until(instance: Instance, now: float) -> float | None:
-    """When an idle model has been idle long enough, at the earliest; None: never."""
+def idle_until(world: World, instance: Instance) -> float | None:
+    """When an idle model has been idle long enough, at the earliest, and so have those that use it; None: never, as
+    far as is known now."""
+    keepers = uses.keepers(world, instance.model)
+    moments = [own_time(instance, world.now)]
+    moments += [idle_until(world, user) if user.state is State.READY else None for user in keepers]
+    known = [moment for moment in moments if moment is not None]
+    return max(known) if len(known) == len(moments) else None
+
+
+def own_time(instance: Instance, now: float) -> float | None:
+    """The same without those that use it."""
     model = instance.model
     if model.kept:
         return None

@@ -6,7 +6,20 @@ what happens when there is room, and when there never will be.
 
 from __future__ import annotations
 
-from . import fallbacks, held_up, lives, parking, plans, refusals, requests, reservations, samples, shares, shortage
+from . import (
+    fallbacks,
+    held_up,
+    lives,
+    parking,
+    plans,
+    refusals,
+    requests,
+    reservations,
+    samples,
+    shares,
+    shortage,
+    together,
+)
 from .answers import NoRoom
 from .effects import Predict
 from .ledger import RAM, dry_run_of
@@ -19,13 +32,18 @@ DRY_RUN_BYTES = 192 << 20
 
 
 def is_known(world: World, seeker: Seeker) -> bool:
-    """Whether it is known what it needs. If not, that is asked. A parked model may have been found on a GPU that no
-    driver has shown yet."""
+    """Whether it is known what it needs, and what it uses needs. If not, that is asked."""
     if not isinstance(seeker, Model):
         return True
-    if seeker.instance is not None and parking.is_parked(seeker):
-        return all(name in world.ledger.devices for name in seeker.instance.worker.gpus)
-    return is_predicted(world, seeker)
+    known = [is_known_alone(world, model) for model in (*together.missing(world, seeker), seeker)]
+    return all(known)
+
+
+def is_known_alone(world: World, model: Model) -> bool:
+    """The same without what it uses. A parked model may have been found on a GPU that no driver has shown yet."""
+    if model.instance is not None and parking.is_parked(model):
+        return all(name in world.ledger.devices for name in model.instance.worker.gpus)
+    return is_predicted(world, model)
 
 
 def is_predicted(world: World, model: Model) -> bool:
@@ -45,16 +63,6 @@ def foresee(world: World, model: Model) -> None:
         world.ledger.book(dry_run_of(model.key, world.predictions), {RAM: DRY_RUN_BYTES})
     model.prediction = Asked(world.predictions)
     world.emit(Predict(model=model.key, number=world.predictions, dry_run=dry_run))
-
-
-def placements(world: World, seeker: Seeker, room: Room) -> list[list[Placement]]:
-    """Where it could go, in groups of equal preference."""
-    if not isinstance(seeker, Model):
-        booking = {seeker.device: seeker.bytes}
-        return [[Placement(booking=booking, worker=booking)]]
-    if seeker.instance is not None and parking.is_parked(seeker):
-        return [[parking.way_back(world, seeker.instance)]]
-    return shapes(world, seeker, room)
 
 
 def goes_elsewhere(world: World, seeker: Seeker, room: Room, *, is_barred: bool) -> bool:
@@ -128,12 +136,10 @@ def may_go_to(world: World, seeker: Seeker) -> list[str]:
 
 def take(world: World, seeker: Seeker, placement: Placement) -> None:
     """There is room for it."""
-    if not isinstance(seeker, Model):
-        reservations.take(world, seeker)
-    elif seeker.instance is not None and parking.is_parked(seeker):
-        parking.unpark(world, seeker.instance, placement)
+    if isinstance(seeker, Model):
+        together.begin(world, seeker, placement)
     else:
-        lives.begin(world, seeker, placement)
+        reservations.take(world, seeker)
 
 
 def presses(world: World, seeker: Seeker) -> bool:

@@ -113,6 +113,8 @@ class ModelSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, g
     """Once it has outgrown its booking it is ended when it is idle."""
     beside: tuple[str, ...] = ()
     """Models that it is used with: their GPU is preferred."""
+    uses: tuple[str, ...] = ()
+    """Models that its calls call: they are admitted with it, see `uses`."""
     park_timeout_s: float | None = 600.0
     """How long it stays parked, if its runtime can park."""
     priority: int = 0

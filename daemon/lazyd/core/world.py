@@ -80,6 +80,8 @@ class World:
     """Why it is not known what GPUs there are."""
     alarms: Alarms = field(default_factory=Alarms)
     out: list[Effect] = field(default_factory=list)
+    users: dict[str, frozenset[str]] = field(default_factory=dict)
+    """Which specs use a model, see `uses`."""
     resolved: dict[str, Model] = field(default_factory=dict)
     """Names as they were asked for, looked up once."""
     brief: set[str] = field(default_factory=set)
@@ -136,6 +138,10 @@ class World:
         self.touched[model] = None
         if model.instance is not None:
             self.stirred.add(model.instance.worker.id)
+        for name in model.spec.uses:  # they are kept as long as it is
+            used = self.find(name)
+            if used is not None:
+                self.touch(used)
 
     def note(
         self,

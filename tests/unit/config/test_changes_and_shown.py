@@ -57,6 +57,7 @@ def test_a_spec_is_shown_in_the_words_of_the_configuration(accepted: Accepted) -
         "memory": "700MiB",
         "hard_limit": False,
         "beside": [],
+        "uses": [],
         "park_timeout": "10min",
         "pin": False,
         "min_residency": "0s",

@@ -86,6 +86,10 @@ def test_an_unknown_key_that_may_be_the_runtimes_is_sent_to_options(lines: Lines
         (MODEL_M + "park_timeout = 10", "expected a duration in quotes with its unit"),
         (MODEL_M + "beside = 'm'", 'expected a list, not a string ("m"); put it in brackets'),
         (MODEL_M + "beside = ['mm']", 'models.m.beside: no model "mm"; did you mean m?'),
+        (MODEL_M + "uses = 'm'", 'expected a list, not a string ("m"); put it in brackets'),
+        (MODEL_M + "uses = ['mm']", 'models.m.uses: no model "mm"; did you mean m?'),
+        (MODEL_M + "uses = ['s/*']", 'models.m.uses: "s/*" is a family; name one of its members'),
+        (MODEL_M + "uses = ['m']", "models.m.uses: goes round: m -> m; leave out the one that is not called"),
         (MODEL_M + "env = {CUDA_VISIBLE_DEVICES = '0'}", "CUDA_VISIBLE_DEVICES: lazyd sets this itself, by the"),
         (MODEL_M + "env = {CUDA_DEVICE_ORDER = 'x'}", 'say where the model may be loaded: device = "gpu0"'),
         (MODEL_M + "python = 'python3.9'", '"python3.9" is not a path; write the whole path'),
@@ -361,6 +365,14 @@ def test_memory_of_the_process_s_own_may_be_locked(lines: Lines, text: str) -> N
 
 def test_an_option_of_another_runtime_may_be_called_the_same(lines: Lines) -> None:
     assert lines(FAMILY + "options = {use_mlock = true}") == []
+
+
+def test_models_that_use_each_other_by_way_of_others_go_round(lines: Lines) -> None:
+    use = '[models.{}]\nruntime = "python"\nfactory = "m:f"\nuses = {}\n'
+    text = use.format("a", ["b", "c"]) + use.format("b", []) + use.format("c", ["b", "d"]) + use.format("d", ["also"])
+    assert not lines(text + "[aliases]\nalso = 'b'\n")
+    (line,) = lines(text + "[aliases]\nalso = 'a'\n")
+    assert line.startswith("0.toml:4: models.a.uses: goes round: a -> c -> d -> a; ")
 
 
 def test_paths_and_models_that_are_named_are_looked_at_beside_other_problems(write: Write, tmp_path: Path) -> None:

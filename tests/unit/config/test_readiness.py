@@ -348,7 +348,7 @@ def test_a_family_has_no_schedule(lines: Lines) -> None:
         ("after = '1s'", "missing: model or value"),
         ("model = 'n'\nvalue = 1", "0.toml:6: models.m.fallback.value: model and value stand together"),
         ("model = 'nn'", 'models.m.fallback.model: no model "nn"; did you mean n?'),
-        ("model = 'zzz'", 'no model "zzz"; name one that is there'),
+        ("model = 'zzz'", 'no model "zzz"; name a model that is configured'),
         ("model = 's/*'", '"s/*" is a family; name one of its members'),
         ("model = 3", "expected the name of a model in quotes, not an integer (3)"),
         ("value = nan", "models.m.fallback.value: nan cannot be passed on"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lazyd.core import answers, plans, seekers
+from lazyd.core import answers, plans, together
 from lazyd.core.eviction import units
 from lazyd.core.lifecycle import State
 from lazyd.core.line import Line
@@ -22,7 +22,7 @@ IS_PASSED_BY = Line.is_passed_by
 
 def could_get_something(line: Line, seeker: Seeker, *, overdue: bool) -> bool:
     """A look at each place where it could go."""
-    groups = seekers.placements(line.world, seeker, lambda name: line.headroom(seeker, name))
+    groups = together.placements(line.world, seeker, lambda name: line.headroom(seeker, name))
     return any(could_get(line, seeker, placement, overdue=overdue) for group in groups for placement in group)
 
 
