@@ -108,13 +108,20 @@ def kept_until(instance: Instance, now: float) -> float | None:
     if model.spec.idle_written or default is None:
         return default
     settled = instance.last_used + SETTLE_S
-    if settled > now and model.habit is not None:
+    if is_settling(instance, now):
         return min(settled, default)
     known = spans(model)
     if known is None:
         return default
     until = max((span.end for span in known if is_in(span, model, now)), default=settled)
     return max(until, default) if model.spec.prewarm.when is PrewarmWhen.SCHEDULE else until
+
+
+def is_settling(instance: Instance, now: float) -> bool:
+    """It was used just now: its habit, if that is to be followed, is not looked at yet."""
+    model = instance.model
+    follows = model.habit is not None and not model.spec.idle_written
+    return follows and now < instance.last_used + SETTLE_S
 
 
 def is_past_its_time(instance: Instance, now: float) -> bool:

@@ -166,5 +166,8 @@ FRESH = (LeaseStage.GRANTED, LeaseStage.PRESENTED)
 
 
 def waiting(model: Model) -> str:
-    n = len(model.waiters)
+    """Who stands in its line, of which there is somebody."""
+    n = model.waiting
+    if n == 0:
+        return "its fallback has answered who came for it"
     return "a request waits for it" if n == 1 else f"{n} requests wait for it"

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from . import cost, expecting, fallbacks, leases, waiting
+from . import cost, expecting, fallbacks, held_up, leases, waiting
 from .answers import ModelNotFound, Outcome, ShuttingDown, Timeout
 from .events import Cancel, Get, Load
-from .held_up import held_up
 from .lifecycle import GONE, LOADS
 from .records import FOREVER, NOBODY, Model, Waiter
 from .world import World
@@ -82,7 +81,7 @@ def deadline_passed(world: World, request: int) -> None:
         return
     detour = waiter.detour
     model, asked = (waiter.model, waiter.arrived) if detour is None else (detour.wanted, detour.asked)
-    reasons = held_up(world, model, devices=1)
+    reasons = held_up.held_up(world, model, devices=1)
     waiting.leave_line(world, waiter)
     timeout = Timeout(
         model=model.key,

@@ -9,11 +9,10 @@ more than that is refused, and what is too much beside his others waits for thei
 
 from __future__ import annotations
 
-from . import refusals, shares
+from . import held_up, refusals, shares
 from .answers import NoRoom, Reserved, ShuttingDown, Timeout
 from .effects import KeepReservations
 from .events import ReservationReport, Reserve, Unreserve
-from .held_up import held_up
 from .ledger import SLOTS, Device
 from .records import UNPRESENTED_LEASE_S, Reservation
 from .wording import quoted, size
@@ -149,7 +148,7 @@ def deadline_passed(world: World, key: str) -> None:
     """It has waited as long as it would (an alarm)."""
     wish = world.wanting.get(key)
     if isinstance(wish, Reservation) and wish.request is not None:
-        reasons = held_up(world, wish, devices=1)
+        reasons = held_up.held_up(world, wish, devices=1)
         withdraw(world, wish)
         outcome = Timeout(
             model=wish.named,

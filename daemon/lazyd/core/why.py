@@ -6,10 +6,12 @@ All is read from the records as they are at that moment. Looking changes nothing
 from __future__ import annotations
 
 from . import cost
+from .expecting import SETTLE_S, is_settling, spans
 from .held_up import held_up
 from .holders import keeps, purpose, unseen, waiting
 from .lifecycle import LOADS, State
 from .needs import GPU
+from .readiness import readiness
 from .records import Instance, Model, Prediction, Worker
 from .rules import idle_until
 from .wording import amounts, duration, listed, sentence
@@ -25,6 +27,7 @@ def why(world: World, model: Model | None) -> list[str]:
     if model.key in world.wanting:
         found.append(f"It is wanted: {who_wants(world, model)}.")
         found += held_up(world, model)
+    found += readiness(world, model)
     for worker in world.workers.values():
         other = worker.instances.get(model.key)
         if other is not None and other is not instance:
@@ -61,6 +64,8 @@ def who_wants(world: World, model: Model) -> str:
     since = duration(world.now - (model.wanted_since or world.now))
     if not model.waiters:
         return f"it is resident, and has been missing for {since}"
+    if model.waiting == 0:
+        return f"{waiting(model)}, the first {since} ago"
     return f"{waiting(model)}, the first for {since}"
 
 
@@ -95,9 +100,9 @@ def loading(world: World, instance: Instance) -> list[str]:
         f"it has been loading for {duration(world.now - instance.load_started)}{usual} ({instance.phase}{done})",
         f"it is {placed(world, instance)}, booked with {held(world, instance.worker)}",
     ]
-    if model.waiters:
+    if model.waiting:
         found.append(waiting(model))
-    elif not model.kept:
+    elif not model.waiters and not model.kept:
         found.append("nobody waits for it any more: it goes on loading until somebody else needs its memory")
     return found
 
@@ -119,10 +124,12 @@ def ready(world: World, instance: Instance) -> list[str]:
             f"it may leave for another, at a cost of {cost_s:.2g} s: a load takes {duration(load_s)}, "
             f"and the chance that it is wanted again soon is {cost.chance_of_use(model, now):.0%}"
         )
-    until = idle_until(instance, now)
+    until = idle_until(world, instance)
     if instance.in_flight:
         return found
-    if until is None and not model.kept:
+    if until is not None and instance.guess is None and is_settling(instance, now):
+        found.append(f"when it leaves is decided {duration(SETTLE_S)} after its last use (prewarm)")
+    elif until is None and not model.kept:
         found.append("it does not leave for being idle (idle_timeout)")
     elif until is not None and now < until < float("inf"):
         found.append(f"unless it is used, it leaves in {duration(until - now)} ({idle_rule(instance)})")
@@ -130,7 +137,11 @@ def ready(world: World, instance: Instance) -> list[str]:
 
 
 def idle_rule(instance: Instance) -> str:
-    return "idle_timeout" if instance.leases or instance.model.spec.idle_timeout_s is not None else "transient"
+    """Which key of the configuration says so."""
+    spec = instance.model.spec
+    if instance.guess is not None or (not spec.idle_written and spans(instance.model) is not None):
+        return "prewarm"
+    return "idle_timeout" if instance.leases or spec.idle_timeout_s is not None else "transient"
 
 
 def placed(world: World, instance: Instance) -> str:

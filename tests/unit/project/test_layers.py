@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -49,6 +51,18 @@ OTHER_INTERPRETERS = (
 MODEL_LIBRARIES = ("llama_cpp", "numpy", "onnxruntime", "paddle", "torch")
 
 
+IMPORT_EACH = """
+import importlib, sys, lazyd.core.world
+facts = set(sys.modules)
+for first in sys.argv[1:]:
+    for rule in [name for name in sys.modules if name.startswith("lazyd.core.") and name not in facts]:
+        del sys.modules[rule]
+        delattr(lazyd.core, rule.rpartition(".")[2])
+    importlib.import_module(first)
+    print(first)
+"""
+
+
 def far_half(module: str) -> bool:
     return module == "lazyd" or any(is_within(module, package) for package in OTHER_INTERPRETERS)
 
@@ -90,6 +104,13 @@ def test_the_core_does_no_input_or_output() -> None:
         if imported.partition(".")[0] in outside
     ]
     assert not wrong, "\n".join(wrong)
+
+
+def test_the_core_can_be_imported_from_whichever_module() -> None:
+    """Its rules call each other both ways, and what an import takes out of a module must be there by then."""
+    core = [module for module, _ in modules() if is_within(module, "lazyd.core")]
+    ran = subprocess.run([sys.executable, "-c", IMPORT_EACH, *core], capture_output=True, text=True, check=False)
+    assert ran.stdout.split() == core, ran.stderr
 
 
 def test_what_another_interpreter_imports_is_standard_library_until_a_model_loads() -> None:
