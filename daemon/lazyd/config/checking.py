@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..core.spec import Config, ModelSpec, Settings, Tier
+from ..core.spec import Config, ModelSpec, PrewarmWhen, Settings, Tier
 from ..runtimes.llama_cpp_locked import REMEDY as UNLOCKED
 from ..runtimes.llama_cpp_locked import WHY as LOCKED
 from ..runtimes.llama_cpp_locked import locks_a_mapped_file
@@ -73,7 +73,7 @@ def _model(
     if not isinstance(table, dict):
         report.wrong(path, "expected a table", f"write [{key_text(path)}] and the keys below it")
         return None
-    fields = Table(MODEL, sources, report).read(path, table)
+    fields = Table(MODEL, sources, report).read(path, _without_schedule(path, table, report))
     _check_together(path, table, report, whole)
     if not name:
         return None
@@ -84,6 +84,24 @@ def _model(
         fields["idle_written"] = True
     origin = sources.origin((*path, "runtime"))
     return ModelSpec(name=name, version=version, source=origin.path if origin else "", **{**defaults, **fields})
+
+
+def _without_schedule(path: KeyPath, table: Mapping[str, object], report: Report) -> Mapping[str, object]:
+    """The table without its `prewarm`, if that is a schedule that could never be followed."""
+    prewarm = table.get("prewarm")
+    if not isinstance(prewarm, dict) or ("schedule" not in prewarm and prewarm.get("when") != PrewarmWhen.SCHEDULE):
+        return table
+    if "*" in path[1]:
+        what = "a family has no schedule: its members are not known"
+        remedy = "leave it out: when they are needed is learned"
+    elif table.get("tier") == Tier.TRANSIENT:
+        what = "a transient model has no schedule: it is loaded only when somebody asks for it"
+        remedy = 'leave it out, or write tier = "on-demand"'
+    else:
+        return table
+    key = "schedule" if "schedule" in prewarm else "when"
+    report.wrong((*path, "prewarm", key), what, remedy)
+    return {name: value for name, value in table.items() if name != "prewarm"}
 
 
 def _check_together(path: KeyPath, table: Mapping[str, object], report: Report, whole: bool) -> None:
@@ -106,9 +124,6 @@ def _check_together(path: KeyPath, table: Mapping[str, object], report: Report, 
         report.wrong((*path, "max_loaded"), "only a family has it", 'leave it out, or name a family as "strategy/*"')
     if family and table.get("tier") == Tier.RESIDENT:
         report.wrong((*path, "tier"), "a family cannot be resident: its members are not known", 'write "on-demand"')
-    if family and isinstance(prewarm := table.get("prewarm"), dict) and "schedule" in prewarm:
-        what = "a family has no schedule: its members are not known"
-        report.wrong((*path, "prewarm", "schedule"), what, "leave it out: when they are needed is learned")
     options = table.get("options")
     if runtime == "llama_cpp" and isinstance(options, dict) and locks_a_mapped_file(options):
         what = f"does not fit a mapped file: {LOCKED}"

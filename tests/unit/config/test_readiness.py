@@ -336,9 +336,19 @@ def test_a_machine_without_time_zones_says_so(lines: Lines, monkeypatch: pytest.
     assert "this machine has no time zones; install tzdata, or leave it out" in line
 
 
-def test_a_family_has_no_schedule(lines: Lines) -> None:
-    (line,) = lines(FAMILY + "prewarm = {schedule = '* * * * *'}")
-    assert 'models."s/*".prewarm.schedule: a family has no schedule: its members are not known' in line
+@pytest.mark.parametrize(("key", "prewarm"), [("schedule", "schedule = '* * * * *'"), ("when", "when = 'schedule'")])
+def test_a_family_has_no_schedule_and_neither_has_a_transient_model(lines: Lines, key: str, prewarm: str) -> None:
+    (line,) = lines(f"{FAMILY}prewarm = {{{prewarm}}}")
+    assert f'models."s/*".prewarm.{key}: a family has no schedule: its members are not known; leave it out' in line
+    (line,) = lines(f"{M}tier = 'transient'\nprewarm = {{{prewarm}}}")
+    assert f"models.m.prewarm.{key}: a transient model has no schedule: it is loaded only when somebody asks" in line
+    assert 'leave it out, or write tier = "on-demand"' in line
+
+
+@pytest.mark.parametrize("table", [FAMILY, f"{M}tier = 'transient'\n", f"{M}tier = 'resident'\n"])
+def test_a_habit_may_be_followed_or_not_whatever_the_tier(accepted: Accepted, table: str) -> None:
+    (spec,) = accepted(f"{table}prewarm = {{when = 'off'}}").models.values()
+    assert spec.prewarm.when is PrewarmWhen.OFF
 
 
 @pytest.mark.parametrize(
