@@ -9,6 +9,8 @@ that was swapped for nothing.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from .lifecycle import LOADS, State
 from .records import Instance, Model
 from .world import World
@@ -86,13 +88,28 @@ def note_load(instance: Instance) -> None:
     if instance.ready_since:
         model.unpark_s = instance.load_s
     else:
-        model.loads_s = (*model.loads_s[1 - RECENT :], instance.load_s)
-        model.expected_load_s = sorted(model.loads_s)[len(model.loads_s) // 2]
+        expect(model, (*model.loads_s, instance.load_s))
 
 
 def adopt(instance: Instance) -> None:
-    """What an earlier manager had loaded was used once at least, and took its time."""
+    """What an earlier manager had loaded was used once at least, and took its time, which is news if nothing else
+    is known."""
     model = instance.model
-    if instance.load_s:
-        model.loads_s, model.expected_load_s = (instance.load_s,), instance.load_s
+    if instance.load_s and not model.loads_s:
+        expect(model, (instance.load_s,))
     model.heat.used(instance.last_used)
+
+
+def recall(model: Model, warmup_s: float) -> None:
+    """What an earlier manager has kept of its loads is known again, until loads of this one replace it.
+
+    :param warmup_s: what a load takes for its warm-up, which is not counted in what is kept
+    """
+    if model.past.loads_s:
+        expect(model, [load_s + warmup_s for load_s in model.past.loads_s])
+
+
+def expect(model: Model, loads_s: Sequence[float]) -> None:
+    """The next load takes as long as the last ones did."""
+    model.loads_s = tuple(loads_s[-RECENT:])
+    model.expected_load_s = sorted(model.loads_s)[len(model.loads_s) // 2]

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from . import monitoring
+from . import cost, monitoring
 from .effects import KeepPast, LoadObject, WarmedUp
 from .monitoring import Past
 from .needs import GPU
@@ -89,6 +89,13 @@ def remembered(world: World, warmed: Mapping[str, tuple[str, ...]], pasts: Mappi
         model = world.find(key)
         if model is not None and model.key == key and model.identity == identity and not model.past.loads_s:
             model.past = past
+            cost.recall(model, usual_s(model))
+
+
+def usual_s(model: Model) -> float:
+    """How long a load takes longer for its warm-up, as a rule. One ``on-demand`` is rarely made."""
+    is_made = model.spec.warmup is None or mode_of(model) is WarmupMode.SYNC
+    return (monitoring.middle(model.past.warmups_s) or 0.0) if is_made else 0.0
 
 
 def note_load(world: World, instance: Instance) -> None:

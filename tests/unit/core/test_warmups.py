@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from lazyd.core import effects, events, view
-from lazyd.core.answers import Granted, LoadFailed, NoRoom
+from lazyd.core.answers import Granted, LoadFailed, NoRoom, Timeout
 from lazyd.core.lifecycle import State
 from lazyd.core.monitoring import Past
 from lazyd.core.spec import Warmup, WarmupMode
@@ -389,6 +389,48 @@ def test_what_an_earlier_manager_knew_of_its_loads_holds_for_the_same_spec_alone
         story = Story(warm())
         story.tell(events.Remembered(pasts={"a": (identity, Past(loads_s=(7.0,)))}))
         assert shown(story).load_median_sec == median
+        assert shown(story).expected_load_sec == median
+
+
+def recalled(spec: Any, **past: Any) -> Story:
+    """A manager that has been told what an earlier one knew of the loads of `a`."""
+    story = Story(spec)
+    story.tell(events.Remembered(pasts={"a": (spec.identity, Past(**past))}))
+    return story
+
+
+@pytest.mark.parametrize(
+    ("spec", "seconds"),
+    [(warm(mode=SYNC), 9.0), (warm(mode=ASYNC), 7.0), (warm(mode=ON_DEMAND), 7.0), (spec("a"), 9.0)],
+    ids=["sync", "async", "on-demand", "a warm-up of the model's own"],
+)
+def test_a_load_is_expected_to_take_what_it_took_for_an_earlier_manager_with_a_warm_up_that_is_waited_for(
+    spec: Any, seconds: float
+) -> None:
+    story = recalled(spec, loads_s=(7.0, 6.0, 8.0), warmups_s=(2.0, 2.0))
+    assert shown(story).expected_load_sec == seconds
+
+
+def test_only_the_last_loads_of_an_earlier_manager_are_expected_again() -> None:
+    story = recalled(spec("a"), loads_s=(90.0,) * 10 + (3.0,) * 5)
+    assert shown(story).expected_load_sec == 3.0
+
+
+def test_loads_of_this_manager_replace_those_of_an_earlier_one() -> None:
+    story = recalled(spec("a"), loads_s=(9.0,) * 5)
+    for _ in range(3):
+        story.hot("a", after=2)
+        cold(story)
+    assert shown(story).expected_load_sec == pytest.approx(2.0)
+
+
+def test_who_cannot_wait_is_told_how_long_a_load_takes_that_only_an_earlier_manager_has_seen() -> None:
+    story = recalled(spec("a"), loads_s=(7.0,))
+    request = story.get("a", deadline=story.now + 1)
+    story.wait(2)
+    refused = story.answers[request]
+    assert isinstance(refused, Timeout)
+    assert refused.expected_sec == pytest.approx(6.0)
 
 
 # Found by another manager.
@@ -417,6 +459,19 @@ def test_a_warm_up_that_is_found_goes_on_and_then_serves() -> None:
     ready(story)
     assert isinstance(story.answers[request], Granted)
     assert shown(story).load_median_sec == 2.0
+
+
+def test_one_load_that_is_found_says_less_than_what_is_remembered() -> None:
+    past = Past(loads_s=(7.0, 7.0, 7.0))
+    remembered = events.Remembered(pasts={"a": (warm().identity, past)})
+    for is_told_first in (True, False):
+        story = Story(warm(), host=False)
+        if is_told_first:
+            story.tell(remembered)
+        found(story, state="ready")
+        assert shown(story).expected_load_sec == (7.0 if is_told_first else 2.0)
+        story.tell(remembered)
+        assert shown(story).expected_load_sec == 7.0
 
 
 def test_a_warm_up_that_is_found_and_hangs_has_its_limit() -> None:
