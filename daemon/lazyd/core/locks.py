@@ -24,7 +24,7 @@ from .answers import Done, NoRoom, Outcome, ShuttingDown
 from .effects import UnlockFiles
 from .events import FilesLocked, FilesUnlocked, LockFiles, LockReport
 from .ledger import RAM, Booking
-from .locked import Lock, Stage, freed_by, leaving_bytes
+from .locked import Lock, Stage, could_free, freed_by, leaving_bytes
 from .records import Model
 from .wording import size
 from .world import World
@@ -73,13 +73,27 @@ def decide(world: World, wish: Lock) -> None:
     device = world.ledger.devices[RAM]
     planned = sum(plan.booking.get(RAM, 0) for plan in world.plans.values())
     missing = world.ledger.unmapped(wish.files) + planned - device.free_bytes
-    if missing <= 0:
-        world.ledger.book(wish.holder, {}, wish.files)
-        wish.stage = Stage.BOOKED
-        world.locks[wish.model] = wish
-        settle(world, wish, Done())
-    elif missing > leaving_bytes(world) and not let_go(world, missing, f"room for the files of {wish.model}"):
+    beyond = beyond_share(world, wish)
+    reason = f"room for the files of {wish.model}"
+    if (refusal := too_much(world, wish)) is not None:
+        settle(world, wish, refusal)
+    elif missing > leaving_bytes(world) + could_free(world):
         settle(world, wish, no_room(world, wish, refusals.explain(world, device, wish.bytes)))
+    elif beyond:
+        for lock in beyond:
+            end(world, lock, reason)
+    elif missing > leaving_bytes(world):
+        let_go(world, missing, reason)
+    elif missing <= 0:
+        book(world, wish)
+
+
+def book(world: World, wish: Lock) -> None:
+    """There is room for it."""
+    world.ledger.book(wish.holder, {}, wish.files)
+    wish.stage = Stage.BOOKED
+    world.locks[wish.model] = wish
+    settle(world, wish, Done())
 
 
 def settle(world: World, wish: Lock, outcome: Outcome) -> None:
@@ -112,6 +126,23 @@ def too_much(world: World, wish: Lock) -> NoRoom | None:
     reason = f"locked files with pinned and resident models may hold {part} of ram together (max_pinned)"
     refusal = no_room(world, wish, reason, "unpin a model, raise max_pinned in [budget], or leave out ram_lock")
     return msgspec.structs.replace(refusal, free_bytes=max(0, allowed - kept))
+
+
+def beyond_share(world: World, wish: Lock) -> list[Lock]:
+    """The other locks that are not left beside it, if all together are to stay below `max_pinned`: those used least
+    recently, and those that are leaving already as long as they count."""
+    keepers = refusals.keeping(world, None)
+    files = {**world.ledger.files_of(keepers), **wish.files}
+    allowed = refusals.may_be_kept(world, world.ledger.devices[RAM])
+    room = allowed - sum(world.ledger.held(worker).get(RAM, 0) for worker in keepers)
+    beyond: list[Lock] = []
+    for lock in sorted(world.locks.values(), key=lambda lock: (lock.stands, last_use(world, lock)), reverse=True):
+        beside = {**files, **lock.files}
+        if sum(beside.values()) <= room:
+            files = beside
+        else:
+            beyond.append(lock)
+    return beyond
 
 
 def no_room(world: World, wish: Lock, reason: str, remedy: str | None = None) -> NoRoom:

@@ -145,6 +145,30 @@ def test_with_pins_and_residents_it_stays_below_max_pinned() -> None:
     assert story.answers[lock(story, "a", 1)] == answers.Done()
 
 
+def test_all_locks_together_stay_below_max_pinned_and_the_one_used_least_recently_leaves() -> None:
+    story = Story(*map(lockable, "abc"), settings=Settings(budget={}, max_pinned=0.5))
+    held(story, "a", 2)
+    story.wait(10)
+    held(story, "b", 2)
+    request = lock(story, "c", 3)
+    assert ordered(story) == ["a"]
+    assert request not in story.answers
+    let_go(story, "a", 2)
+    story.wait(1.5)
+    assert story.answers[request] == answers.Done()
+
+
+def test_what_is_pinned_meanwhile_counts_before_a_lock_that_waits_for_another() -> None:
+    story = Story(lockable("a"), lockable("c"), spec("b"), sizes={"b": 4}, settings=Settings(budget={}, max_pinned=0.5))
+    story.hot("b")
+    held(story, "a", 2)
+    request = lock(story, "c", 4)
+    story.tell(events.Pin(request=next(story.requests), model="b", pinned=True))
+    let_go(story, "a", 2)
+    story.wait(1.5)
+    assert "max_pinned" in refusal(story, request).reason
+
+
 def test_it_gives_way_to_a_load_that_would_be_refused() -> None:
     story = Story(lockable("a"), spec("b"), sizes={"b": 8}, settings=ALL)
     held(story, "a", 4)
