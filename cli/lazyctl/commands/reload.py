@@ -19,8 +19,11 @@ from ..session import Session
 def reload(session: Session) -> None:
     """Re-read the configuration; refused whole if any of it is wrong.
 
-    Models whose configuration did not change stay as they are. What was accepted but
-    will not work on this machine (a GPU that is not there, say) is told as a warning.
+    A loaded model leaves, when its calls have ended, if what it was loaded from has
+    changed (its file, options or variables, say). All others stay loaded: what has
+    changed of their times, tier or warm-up holds from now on, or from the next load.
+    What was accepted but will not work on this machine (a GPU that is not there,
+    say) is told as a warning.
     """
     reply = session.ask("Reload")
     if session.json:

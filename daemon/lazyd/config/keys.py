@@ -253,7 +253,11 @@ MODEL = (
         default='"3x"',
     ),
     Key("options", "Passed to the runtime, which knows their names.", compounds.Options(), example="{n_ctx = 4096}"),
-    Key("warmup", "Calls that are made before others may rely on it.", WARMUP),
+    Key(
+        "warmup",
+        "Calls that are made before others may rely on it. When they are changed, that holds from the next load on.",
+        WARMUP,
+    ),
     Key("prewarm", "When to load it before it is asked for.", PREWARM),
     Key("fallback", "What answers, marked as degraded, when it cannot be had in time.", FALLBACK),
     Key("command", "The program of a service.", example='["/opt/ComfyUI/run", "--port", "${port}"]'),

@@ -2,7 +2,8 @@
 
 A model whose load would now be another one is outdated: it finishes its calls and leaves, and
 the next request loads the new one. What is no longer configured leaves likewise. A change of
-policy (tier, idle time, pin) is simply in force from now on.
+policy (tier, idle time, pin) is simply in force from now on. So is another warm-up, from the next load on: what
+has failed by the old one may be loaded at once.
 """
 
 from __future__ import annotations
@@ -61,6 +62,8 @@ def follow(world: World, model: Model | None, pins: frozenset[str]) -> None:
             model.failures, model.ran_out, model.retry_at = 0, 0, 0.0
             model.past = NOTHING
             locks.end_of(world, model.key, "configuration changed")
+        elif spec.warmup != model.spec.warmup and model.unfit:
+            model.failures, model.retry_at = 0, 0.0
         model.spec = spec
         model.retired = False
         model.pinned = spec.pin or model.key in pins

@@ -189,6 +189,8 @@ class Instance:
     """How long the load alone took, once it is known: a warm-up comes after it."""
     problem: str = ""
     """Why its warm-up has failed."""
+    warmed_as: str = ""
+    """What it was ordered to be warmed up as, see `warmups.subject`: the configuration may have changed since."""
 
     @property
     def outdated(self) -> bool:

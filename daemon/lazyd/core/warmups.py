@@ -31,13 +31,13 @@ def order(world: World, instance: Instance) -> LoadObject:
     model, worker = instance.model, instance.worker
     mode = mode_of(model)
     instance.warmup = Warmth.PENDING if mode is not None else Warmth.NONE
-    is_on_demand = mode is WarmupMode.ON_DEMAND
+    instance.warmed_as = subject(model, worker) if mode is not None else ""
     return LoadObject(
         worker=worker.id,
         model=model.key,
         warmup=str(mode) if mode is not None else "",
         table=model.spec.warmup,
-        warmed_by=world.warmed.get(subject(model, worker), ()) if is_on_demand else (),
+        warmed_by=world.warmed.get(instance.warmed_as, ()) if mode is WarmupMode.ON_DEMAND else (),
     )
 
 
@@ -72,7 +72,7 @@ def subject(model: Model, worker: Worker) -> str:
 
 def remember(world: World, instance: Instance, runtime: str) -> None:
     """A warm-up has succeeded."""
-    what = subject(instance.model, instance.worker)
+    what = instance.warmed_as or subject(instance.model, instance.worker)
     known = world.warmed.pop(what, ())
     world.warmed[what] = known if runtime in known else (*known, runtime)
     if runtime not in known:

@@ -318,6 +318,22 @@ def test_on_demand_another_version_or_other_calls_are_new(changed: dict[str, Any
     assert order(story).warmed_by == ()
 
 
+def test_on_demand_a_warm_up_counts_as_what_it_was_begun_as_whatever_is_configured_when_it_ends() -> None:
+    story = Story(warm(mode=ON_DEMAND))
+    story.load("a")
+    warming(story)
+    story.configure(spec("a", warmup=Warmup(mode=ON_DEMAND, calls=2)))
+    ready(story)
+    cold(story)
+    story.load("a")
+    assert order(story).warmed_by == ()
+    ready(story)
+    cold(story)
+    story.configure(warm(mode=ON_DEMAND))
+    story.load("a")
+    assert order(story).warmed_by == ("1.0",)
+
+
 def test_on_demand_what_an_earlier_manager_has_kept_counts() -> None:
     story = Story(warm(mode=ON_DEMAND))
     story.load("a")
@@ -327,6 +343,55 @@ def test_on_demand_what_an_earlier_manager_has_kept_counts() -> None:
     later.tell(events.Remembered(warmed={kept.subject: (kept.runtime,)}))
     later.load("a")
     assert order(later).warmed_by == ("1.0",)
+
+
+# Another configuration.
+
+
+def test_another_warm_up_disturbs_nothing_and_is_made_with_the_next_load() -> None:
+    story = Story(warm())
+    request = story.get("a")
+    ready(story)
+    story.call(request)
+    story.configure(warm(mode=ASYNC))
+    assert story.state("a") is State.READY
+    assert shown(story).warmup == "done"
+    assert story.count(effects.LoadObject) == 1
+    story.end_call(request)
+    cold(story)
+    story.load("a")
+    assert order(story).warmup == "async"
+
+
+def test_a_warm_up_that_is_configured_during_a_load_is_not_made_in_it() -> None:
+    story = Story(spec("a"))
+    request = story.get("a")
+    story.configure(warm())
+    assert order(story).warmup == ""
+    ready(story, warmup="")
+    assert isinstance(story.answers[request], Granted)
+    assert shown(story).warmup == "none"
+
+
+def test_what_failed_by_a_warm_up_is_loaded_at_once_when_another_one_is_configured() -> None:
+    story = Story(warm())
+    story.get("a")
+    warming(story)
+    fail(story)
+    story.configure(warm())
+    assert isinstance(story.answers[story.get("a")], LoadFailed)
+    story.configure(warm(mode=ASYNC))
+    request = story.get("a")
+    ready(story)
+    assert isinstance(story.answers[request], Granted)
+
+
+def test_what_failed_otherwise_is_paused_though_another_warm_up_is_configured() -> None:
+    story = Story(warm())
+    story.get("a")
+    fail(story, "no such file")
+    story.configure(warm(mode=ASYNC))
+    assert isinstance(story.answers[story.get("a")], LoadFailed)
 
 
 # Falling back.
