@@ -12,7 +12,8 @@ from lazyd.errors import InvalidParameter
 from lazyd.varlink.call import Call
 from lazyd.varlink.parameters import Warm
 
-from ..pages.warming import NothingToRead, Order, Warming
+from ..pages.orders import Order
+from ..pages.warming import NothingToRead, Warming
 from .looking import Looking
 from .requests import Refused
 

@@ -10,16 +10,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from time import monotonic, monotonic_ns
 from typing import Any, Protocol
 
-import msgspec
-
 from lazyd.core.answers import Cancelled, LoadFailed, NoRoom, Refusal
 from lazyd.core.effects import UnlockFiles
-from lazyd.core.events import Event, FilesLocked, FilesUnlocked, LockFiles, LockReport, MemoryPressure
+from lazyd.core.events import Event, FilesLocked, FilesUnlocked, LockFiles, MemoryPressure
 from lazyd.core.locked import Lock
 from lazyd.core.spec import ModelSpec
 from lazyd.core.wording import size
@@ -31,8 +29,9 @@ from ..prediction.predictor import reason_of
 from ..processes.hostlink import HostLink
 from ..processes.messages import Pages
 from ..tasks import Background
-from .files import File, found
+from .files import found
 from .known import Known
+from .orders import OVER, Order, Told, is_over, orders_of
 
 log = logging.getLogger("lazyd.pages")
 
@@ -40,63 +39,12 @@ SPARED = 0.05
 """The part of the machine's memory that stays available to others."""
 SILENCE_S = 30.0
 """A disk from which nothing comes for so long is given up."""
-OVER = frozenset({"warm", "locked", "failed", "gone"})
 
 Note = Callable[..., None]
 
 
 class NothingToRead(Exception):
     """The model has no files that are known before it is loaded."""
-
-
-class Told(msgspec.Struct):
-    """One order, as the host tells of it to a manager that has found it."""
-
-    id: int
-    files: list[File]
-    lock: bool = False
-    told: Pages | None = None
-
-
-class Order:
-    """The files of one model on their way into memory."""
-
-    def __init__(self, key: str, number: int) -> None:
-        self.key = key
-        self.number = number
-        self.files: list[File] = []
-        self.lock = False
-        self.began = monotonic()
-        self.heard = monotonic()
-        self.sent = False
-        self.stage = ""
-        self.begun = asyncio.Event()
-        """It is being read, or all is over."""
-        self.over: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
-        """Why it could not be locked, where it was to be. Raises `Refused`."""
-        self.over.add_done_callback(lambda over: over.cancelled() or over.exception())
-        self.on_step: set[Callable[[], None]] = set()
-
-    @property
-    def bytes(self) -> int:
-        return sum(file.bytes for file in self.files)
-
-    @property
-    def ids(self) -> dict[str, int]:
-        return {file.id: file.bytes for file in self.files}
-
-    def fail(self, error: Exception) -> None:
-        if not self.over.done():
-            self.over.set_exception(error)
-        self.begun.set()
-
-    def end(self, refusal: Refusal | None = None, unlocked: str | None = None) -> None:
-        if not self.over.done():
-            if refusal is not None:
-                self.over.set_exception(Refused(refusal))
-            else:
-                self.over.set_result(unlocked)
-        self.begun.set()
 
 
 class Memory(Protocol):
@@ -137,7 +85,7 @@ class Warming:
         order = self._orders.get(key)
         if order is None or order.over.done():
             order = self._orders[key] = Order(key, monotonic_ns())
-            self._background.once(f"warming of {key}", self._see_through(order, spec))
+            self._background.once(f"warming of {key}", self._see_through(order, partial(self._read, order, spec)))
         return order
 
     def cancel(self, key: str) -> None:
@@ -151,32 +99,14 @@ class Warming:
         if isinstance(event, MemoryPressure):
             for order in list(self._orders.values()):
                 if order.sent:
-                    self._stop(order, self._no_room(order, self._memory.sample(), "programs stall for want of memory"))
+                    self._stop(order, self._no_room(order, "programs stall for want of memory"))
 
     # One order.
 
-    async def _see_through(self, order: Order, spec: ModelSpec) -> None:
+    async def _see_through(self, order: Order, work: Callable[[], Awaitable[None]]) -> None:
+        """Whatever comes of the work, the order is over then."""
         try:
-            order.files = await self._apart.ask(spec.identity, partial(found, spec))
-            if not order.bytes:
-                raise NothingToRead
-            self._check_room(order)
-            held = self._locks().get(order.key)
-            if (
-                spec.ram_lock
-                and held is not None
-                and held.since is not None
-                and held.files == order.ids
-                and held.stands
-            ):
-                order.end()
-                return
-            if spec.ram_lock:
-                await self._requests.ask(lambda n: LockFiles(request=n, model=order.key, files=order.ids))
-                order.lock = True
-            if not order.over.done():
-                self._send(order)
-                await self._until_over(order)
+            await work()
         except NothingToRead as error:
             order.fail(error)
         except Refused as refused:
@@ -188,6 +118,27 @@ class Warming:
             if self._orders.get(order.key) is order:
                 del self._orders[order.key]
 
+    async def _read(self, order: Order, spec: ModelSpec) -> None:
+        """Raises `NothingToRead`, `Refused`, `OSError` or `ValueError`."""
+        order.files = await self._apart.ask(spec.identity, partial(found, spec))
+        if not order.bytes:
+            raise NothingToRead
+        self._check_room(order)
+        if spec.ram_lock and self._is_locked(order):
+            order.end()
+            return
+        if spec.ram_lock:
+            await self._requests.ask(lambda n: LockFiles(request=n, model=order.key, files=order.ids))
+            order.lock = True
+        if not order.over.done():
+            self._send(order)
+            await self._until_over(order)
+
+    def _is_locked(self, order: Order) -> bool:
+        """All of it, as its files are now."""
+        held = self._locks().get(order.key)
+        return held is not None and held.since is not None and held.files == order.ids and held.stands
+
     async def _until_over(self, order: Order) -> None:
         """Waits for the end; a disk that says nothing has no end."""
         while not order.over.done():
@@ -197,17 +148,21 @@ class Warming:
                 raise OSError(f"its files do not answer: nothing came for {SILENCE_S:g} s")
         await self._known.look_now(order.key)
 
+    def _room(self) -> tuple[int, int]:
+        """Bytes that are available, and how many of them are left to others."""
+        sample = self._memory.sample()
+        return sample.total_bytes - sample.used_bytes, int(SPARED * sample.total_bytes)
+
     def _check_room(self, order: Order) -> None:
         """Raises `Refused`: all of it would not find room beside what must stay available."""
-        sample = self._memory.sample()
-        available, spared = sample.total_bytes - sample.used_bytes, int(SPARED * sample.total_bytes)
+        available, spared = self._room()
         if available - spared < order.bytes:
             reason = f"its files are {size(order.bytes)}, and {size(available)} of memory are available, of which "
-            raise Refused(self._no_room(order, sample, f"{reason}{size(spared)} are left to others"))
+            raise Refused(self._no_room(order, f"{reason}{size(spared)} are left to others"))
 
-    def _no_room(self, order: Order, sample: Sample, reason: str) -> NoRoom:
-        spared = int(SPARED * sample.total_bytes)
-        free = max(0, sample.total_bytes - sample.used_bytes - spared)
+    def _no_room(self, order: Order, reason: str) -> NoRoom:
+        available, spared = self._room()
+        free = max(0, available - spared)
         return NoRoom(model=order.key, device="ram", needed_bytes=order.bytes, free_bytes=free, reason=reason)
 
     def _send(self, order: Order) -> None:
@@ -251,7 +206,7 @@ class Warming:
         """A host is there: what it reads for an earlier manager goes on, and what it was not told is ordered again."""
         told = orders_of(link)
         for key, one in told.items():
-            if key not in self._orders and not _is_over(one):
+            if key not in self._orders and not is_over(one):
                 self._adopt(key, one)
         for order in self._orders.values():
             if order.key not in told and order.begun.is_set() and not order.over.done():
@@ -264,16 +219,7 @@ class Warming:
         order.begun.set()
         if told.told is not None:
             self._step(order, told.told)
-        self._background.once(f"warming of {key}", self._go_on(order))
-
-    async def _go_on(self, order: Order) -> None:
-        try:
-            await self._until_over(order)
-        except OSError as error:
-            self._stop(order, LoadFailed(model=order.key, reason=str(error), retry_after_sec=0.0))
-        finally:
-            if self._orders.get(order.key) is order:
-                del self._orders[order.key]
+        self._background.once(f"warming of {key}", self._see_through(order, partial(self._until_over, order)))
 
     def hear(self, told: Pages) -> None:
         order = self._orders.get(told.model)
@@ -315,29 +261,3 @@ class Warming:
             if told.reason:
                 log.warning("the files of %s are not locked: %s", order.key, told.reason)
             order.end(unlocked=told.reason)
-
-
-def orders_of(link: HostLink) -> dict[str, Told]:
-    """What a host was told by an earlier manager; nothing, if that was of another version."""
-    try:
-        return msgspec.convert(link.hello.pages or {}, dict[str, Told])
-    except msgspec.ValidationError as error:
-        log.warning("what the host reads for an earlier manager is not understood: %s", error)
-        return {}
-
-
-def locks(link: HostLink) -> tuple[LockReport, ...]:
-    """What it has locked, or is to lock."""
-    return tuple(
-        LockReport(
-            model=key,
-            files={file.id: file.bytes for file in told.files},
-            locked=told.told is not None and told.told.stage == "locked",
-        )
-        for key, told in orders_of(link).items()
-        if told.lock
-    )
-
-
-def _is_over(told: Told) -> bool:
-    return told.told is not None and told.told.stage in OVER

@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 from lazyd.core.events import Event, HostFound, WorkerReport
 
-from ..pages.warming import locks
+from ..pages.orders import locks
 from . import keeping
 from .channel import Channel
 from .hostlink import HostLink

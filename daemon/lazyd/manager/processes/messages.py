@@ -33,7 +33,7 @@ class Hello(Said, frozen=True):
     kept: Any = None
     """What an earlier manager had it keep (see `lazyd.manager.processes.keeping`)."""
     pages: Any = None
-    """The files that an earlier manager had it read or lock (see `lazyd.manager.pages.warming`)."""
+    """The files that an earlier manager had it read or lock (see `lazyd.manager.pages.orders`)."""
 
 
 class Worker(Said, frozen=True):

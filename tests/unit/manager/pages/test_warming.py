@@ -15,7 +15,8 @@ from lazyd.devices.source import HOST, Sample
 from lazyd.manager.control.requests import Refused, Requests
 from lazyd.manager.pages import warming
 from lazyd.manager.pages.known import Known
-from lazyd.manager.pages.warming import NothingToRead, Order, Warming
+from lazyd.manager.pages.orders import Order
+from lazyd.manager.pages.warming import NothingToRead, Warming
 from lazyd.manager.processes.messages import Pages
 from lazyd.manager.tasks import Background
 
