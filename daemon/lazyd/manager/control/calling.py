@@ -24,7 +24,7 @@ from .requests import Refused, Requests, as_json, deadline_of, or_refuse
 GRACE_S = 0.1
 """The core has its own limit while the model loads, and says more; only then it is ours."""
 POST_MORTEM_S = 2.0
-"""How long after the end of a connection it may take until it is known how the worker died."""
+"""How long after the end of a connection it may take until it is known that, and how, the worker died."""
 _LOOK_AGAIN_S = 0.02
 
 
@@ -53,15 +53,38 @@ class Caller:
         limit_s = None if given.timeout_sec is None else given.timeout_sec + GRACE_S
         try:
             async with asyncio.timeout(limit_s):
-                while not await self._try(call, given, deadline):
-                    pass  # the lease was revoked before the call began: another one
+                await self._until_begun(call, given, deadline)
         except TimeoutError:
             refusal = answers.Timeout(model=given.model, phase="calling", timeout_sec=given.timeout_sec or 0.0)
             raise Refused(refusal) from None
 
+    async def _until_begun(self, call: Call, given: CallMethod, deadline: float | None) -> None:
+        """Takes another lease where the first is revoked before the call begins, or its worker died a moment ago.
+
+        Raises:
+            WorkerDied: nobody was there for `POST_MORTEM_S`, or the worker died during the call.
+        """
+        from .bulk import Disconnected  # few daemons are ever asked for it
+
+        pause_s, failing_since = _LOOK_AGAIN_S, None
+        while True:
+            try:
+                if await self._try(call, given, deadline):
+                    return
+            except Disconnected as error:
+                failing_since = failing_since or monotonic()
+                if monotonic() - failing_since > POST_MORTEM_S:
+                    raise WorkerDied(model=given.model, log=f"nobody is at its socket: {error}") from None
+                await asyncio.sleep(pause_s)
+                pause_s *= 2
+
     async def _try(self, call: Call, given: CallMethod, deadline: float | None) -> bool:
-        """One lease and one call under it; False if the call was not begun."""
-        from .bulk import DataConnection, Disconnected  # few daemons are ever asked for it
+        """One lease and one call under it; False if the call was not begun.
+
+        Raises:
+            Disconnected: nor was it if nobody was at the worker's socket.
+        """
+        from .bulk import DataConnection, Disconnected
 
         uid = call.peer.uid
         granted = await self._requests.ask(
@@ -87,6 +110,8 @@ class Caller:
         except Revoked:
             return False
         except Disconnected:
+            if connection is None:
+                raise
             await self._post_mortem(granted, uid)
         except (NotSendable, ProtocolError) as error:
             raise CallFailed(model=given.model, method=given.method, reason=error.reason) from None

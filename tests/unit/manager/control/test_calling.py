@@ -14,6 +14,7 @@ import pytest
 from lazyd.core.answers import Done, Granted, NoSuchLease, Substituted, WorkerDied
 from lazyd.core.effects import Answer, Effect
 from lazyd.core.events import Event, Get, Release
+from lazyd.manager.control import calling
 from lazyd.manager.control.calling import Caller
 from lazyd.manager.control.requests import Requests
 from lazyd.manager.driver import Driver
@@ -71,6 +72,8 @@ class Stage:
         self.worker = Worker(os.path.join(directory, "w.sock"))
         self.path = os.path.join(directory, "control.sock")
         self.granted = 0
+        self.endpoints = [self.worker.path]
+        """One a lease, the last one again and again."""
         self.released: list[Effect] = []
         self.degraded: str | None = None
         self.value: Any = None
@@ -94,7 +97,7 @@ class Stage:
                 model="m",
                 version="",
                 worker="w",
-                endpoint=self.worker.path,
+                endpoint=self.endpoints.pop(0) if len(self.endpoints) > 1 else self.endpoints[0],
                 cold_start=True,
                 waited_s=0.25,
                 degraded=self.degraded,
@@ -237,12 +240,22 @@ async def test_a_worker_that_vanished_without_a_word_is_dead_all_the_same(stage:
     assert reply["error"] == "io.lazyd.WorkerDied"
 
 
-async def test_a_lease_that_could_not_be_presented_is_given_back(stage: Stage) -> None:
-    os.unlink(stage.worker.path)
-    stage.after_release = [NoSuchLease(lease="l1")]
+async def test_a_call_that_finds_its_worker_gone_is_made_under_another_lease(stage: Stage) -> None:
+    stage.endpoints = ["/nonexistent/w.sock", *stage.endpoints]
+    (reply,) = await stage.call(args=["second"])
+    assert reply["parameters"]["result"] == ["second"]
+    assert stage.worker.tokens == ["t2"]
+    assert len(stage.released) == 1
+
+
+async def test_a_call_that_finds_nobody_time_and_again_is_told_and_its_leases_are_given_back(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(calling, "POST_MORTEM_S", 0.05)
+    stage.endpoints = ["/nonexistent/w.sock"]
     (reply,) = await stage.call()
     assert reply["error"] == "io.lazyd.WorkerDied"
-    assert stage.released
+    assert len(stage.released) == stage.granted > 1
 
 
 async def test_a_client_that_leaves_ends_the_call(stage: Stage) -> None:
