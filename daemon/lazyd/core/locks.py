@@ -60,12 +60,23 @@ def advance(world: World) -> None:
     for wish in list(world.lock_wishes.values()):
         if world.stopping:
             settle(world, wish, ShuttingDown())
-        elif wish.model in world.locks or not world.host_found:
-            continue  # an earlier one of the same model is leaving, or nobody could be told
+        elif not world.host_found:
+            continue  # nobody could be told
+        elif wish.model in world.locks:
+            compare(world, wish, world.locks[wish.model])
         elif samples.are_fresh(world, [RAM]):
             decide(world, wish)
         elif samples.are_news(world, [RAM]):
             settle(world, wish, no_room(world, wish, "the machine does not say how much memory is free"))
+
+
+def compare(world: World, wish: Lock, known: Lock) -> None:
+    """There is one of the same model: it is leaving, or a host that was found has told of it meanwhile."""
+    if known.stands and known.files == wish.files:
+        known.asked = world.now
+        settle(world, wish, Done())
+    else:
+        end(world, known, "other files take their place")
 
 
 def decide(world: World, wish: Lock) -> None:

@@ -305,6 +305,19 @@ def test_the_next_manager_books_what_the_host_has_locked() -> None:
     assert story.free_gib == 4
 
 
+def test_who_asks_before_the_host_is_found_is_answered_when_it_tells_of_that_very_lock() -> None:
+    for files, outcome in (({"8:1": GIB}, answers.Done()), ({"8:2": GIB}, None)):
+        story = Story(lockable("a"), settings=ALL, host=False)
+        request = lock(story, "a", **{"8:1": 1})
+        story.tell(events.HostFound(locks=(events.LockReport(model="a", files=files),)))
+        assert story.answers.get(request) == outcome
+        if outcome is None:
+            assert ordered(story) == ["a"]
+            story.tell(events.FilesUnlocked(model="a"))
+            story.wait(1.5)
+            assert story.answers[request] == answers.Done()
+
+
 def test_a_host_that_is_found_again_is_told_what_it_missed() -> None:
     story = Story(*map(lockable, "abc"), settings=ALL)
     for model in "ab":
