@@ -15,6 +15,7 @@ import msgspec
 from .habits import Habit
 from .monitoring import Past
 from .needs import Forecast, Layers
+from .records import Waste
 from .spec import Config
 
 
@@ -179,11 +180,8 @@ class Memory(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What is remembered of when a model is asked for."""
 
     habit: Habit | None = None
-    waste_s: float = 0.0
-    """What was left of its budget for wrong guesses at `waste_at`, see `guesses`."""
-    waste_at: float = 0.0
-    guesses: int = 0
-    wrong: int = 0
+    waste: Waste | None = None
+    """What came of guesses."""
 
 
 class Remembered(Event, frozen=True):

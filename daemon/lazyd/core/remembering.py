@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from . import warmups
 from .events import Memory, Remembered
-from .records import Model, Waste
 from .world import World
 
 SPREAD_S = 0.002
@@ -18,13 +17,8 @@ SPREAD_S = 0.002
 def take(world: World) -> dict[str, Memory]:
     """Of each model of which something has changed since this was called last."""
     changed, world.memorable = world.memorable, set()
-    return {key: memory(model) for key in changed if (model := world.models.get(key)) is not None}
-
-
-def memory(model: Model) -> Memory:
-    """What is to be remembered of its habit."""
-    waste = model.waste or Waste()
-    return Memory(habit=model.habit, waste_s=waste.left_s, waste_at=waste.at, guesses=waste.guesses, wrong=waste.wrong)
+    found = (model for key in changed if (model := world.models.get(key)) is not None)
+    return {model.key: Memory(habit=model.habit, waste=model.waste) for model in found}
 
 
 def remembered(world: World, event: Remembered) -> None:
@@ -35,8 +29,6 @@ def remembered(world: World, event: Remembered) -> None:
         model = world.find(key)
         if model is None or model.key != key or model.habit is not None:
             continue
-        model.habit = told.habit
-        if told.guesses:
-            model.waste = Waste(left_s=told.waste_s, at=told.waste_at, guesses=told.guesses, wrong=told.wrong)
+        model.habit, model.waste = told.habit, told.waste
         moment += SPREAD_S
         world.alarms.set_by(("prewarm", key), moment)

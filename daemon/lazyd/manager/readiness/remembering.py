@@ -85,7 +85,9 @@ def later(memory: Memory, by_s: float) -> Memory:
     copy = msgspec.json.decode(msgspec.json.encode(memory), type=Memory)
     if copy.habit is not None and copy.habit.last is not None:
         copy.habit.resumed(copy.habit.last + by_s)
-    return msgspec.structs.replace(copy, waste_at=copy.waste_at + by_s)
+    if copy.waste is not None:
+        copy.waste.at += by_s
+    return copy
 
 
 def _memories(path: str) -> Memories:

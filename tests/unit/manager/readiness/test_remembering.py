@@ -13,6 +13,7 @@ from lazyd.core.effects import KeepPast, Memorable, WarmedUp
 from lazyd.core.events import Event, Memory, Remembered
 from lazyd.core.habits import Habit
 from lazyd.core.monitoring import Past
+from lazyd.core.records import Waste
 from lazyd.manager.readiness import memories, remembering
 from lazyd.manager.readiness.memories import Memories, OfHabit, OfPast, OfWarmup
 from lazyd.manager.readiness.remembering import Remembering
@@ -73,7 +74,8 @@ async def test_habits_pasts_and_warmups_are_told_to_the_next_manager(
 ) -> None:
     first = manager(core, background, path)
     await first.recall()
-    core.changed = {"a": Memory(habit=habit(1000.0, 1300.0, 1600.0), waste_s=5.0, waste_at=1500.0, guesses=2, wrong=1)}
+    waste = Waste(left_s=5.0, at=1500.0, guesses=2, wrong=1)
+    core.changed = {"a": Memory(habit=habit(1000.0, 1300.0, 1600.0), waste=waste)}
     first.sweep()
     first.keep_past(KeepPast(model="a", identity="id", past=Past(loads_s=(1.0, 2.0))))
     first.warmed_up(WarmedUp(model="a", subject="s", runtime="zoo 1"))
@@ -85,8 +87,10 @@ async def test_habits_pasts_and_warmups_are_told_to_the_next_manager(
     assert told.habit is not None
     assert told.habit.last == pytest.approx(1600.0, abs=1.0)
     assert told.habit.visits == habit(1000.0, 1300.0, 1600.0).visits
-    assert (told.waste_s, told.guesses, told.wrong) == (5.0, 2, 1)
-    assert told.waste_at == pytest.approx(1500.0, abs=1.0)
+    assert told.waste is not None
+    assert (told.waste.left_s, told.waste.guesses, told.waste.wrong) == (5.0, 2, 1)
+    assert told.waste.at == pytest.approx(1500.0, abs=1.0)
+    assert waste.at == 1500.0, "the core's own stays as it is"
     assert core.remembered.pasts == {"a": ("id", Past(loads_s=(1.0, 2.0)))}
     assert {key: set(value) for key, value in core.remembered.warmed.items()} == {"s": {"zoo 1", "zoo 2"}}
 
