@@ -43,7 +43,9 @@ def refuse_cycles(world: World) -> None:
         newest = max(hopeless, key=lambda waiter: (waiter.arrived, waiter.request))
         booking = next(iter(ways(world, newest.model))).booking
         device = next(iter(booking))
-        refuse(world, newest, device, booking[device], "the memory that it needs")
+        reason = "the calls that wait for it hold the memory that it needs, and cannot end before it answers"
+        remedy = "name it in the uses of the model that calls it, or give both more memory"
+        refuse(world, newest, device, booking[device], reason, remedy)
 
 
 def closes_a_cycle(world: World, instance: Instance, waiter: Waiter) -> bool:
@@ -60,17 +62,19 @@ def closes_a_cycle(world: World, instance: Instance, waiter: Waiter) -> bool:
 def refuse_turn(world: World, instance: Instance, waiter: Waiter) -> None:
     """Answers a request whose call would never have its turn."""
     device = next(iter(world.ledger.held(instance.worker.id)), "")
-    refuse(world, waiter, device, 0, "the model, which runs one call at a time")
+    reason = "it runs one call at a time, and the one that it runs cannot end before this one is answered"
+    refuse(world, waiter, device, 0, reason, "models must not call each other, or themselves, in a circle")
 
 
-def refuse(world: World, waiter: Waiter, device: str, needed: int, held: str) -> None:
+def refuse(world: World, waiter: Waiter, device: str, needed: int, reason: str, remedy: str) -> None:
     known = world.ledger.devices.get(device)
     refusal = NoRoom(
         model=waiter.model.key,
         device=device,
         needed_bytes=needed,
         free_bytes=max(0, known.free_bytes) if known is not None else 0,
-        reason=f"its caller, and others that wait like it, hold {held} (a cycle of waiting)",
+        reason=f"a cycle of waiting: {reason}",
+        remedy=remedy,
     )
     fallbacks.refuse(world, waiter, refusal)
 

@@ -62,7 +62,10 @@ def test_a_request_that_closes_a_cycle_of_waiting_is_refused_at_once() -> None:
     second = story.get("y", parent=story.granted(q).lease)
     refused = story.answers[second]
     assert isinstance(refused, answers.NoRoom)
-    assert "cycle" in refused.reason
+    assert (refused.reason, refused.remedy) == (
+        "a cycle of waiting: the calls that wait for it hold the memory that it needs, and cannot end before it answers",
+        "name it in the uses of the model that calls it, or give both more memory",
+    )
     story.end_call(q)
     story.close(q)
     story.wait(1)
@@ -122,7 +125,11 @@ def test_a_call_that_would_wait_for_its_own_caller_is_refused_at_once() -> None:
     for request in (itself, around):
         refused = story.answers[request]
         assert isinstance(refused, answers.NoRoom)
-        assert "cycle" in refused.reason
+        assert (refused.reason, refused.remedy) == (
+            "a cycle of waiting: it runs one call at a time, and the one that it runs cannot end before this one is "
+            "answered",
+            "models must not call each other, or themselves, in a circle",
+        )
     story.granted(calling(story, "r", parent=story.granted(middle).lease))
 
 
