@@ -63,7 +63,8 @@ def test_a_request_that_closes_a_cycle_of_waiting_is_refused_at_once() -> None:
     refused = story.answers[second]
     assert isinstance(refused, answers.NoRoom)
     assert (refused.reason, refused.remedy) == (
-        "a cycle of waiting: the calls that wait for it hold the memory that it needs, and cannot end before it answers",
+        "a cycle of waiting: the calls that wait for it hold the memory that it needs, and cannot end before it "
+        "answers",
         "name it in the uses of the model that calls it, or give both more memory",
     )
     story.end_call(q)
