@@ -104,7 +104,7 @@ def _recorded(session: Session, since: float | None, notes: list[str]) -> tuple[
 
 def _why_none(known: Told, since: float | None, problems: Sequence[str]) -> str:
     if problems:
-        return f"no uses are recorded: {'; '.join(problems)}"
+        return f"no uses can be read: {'; '.join(problems)}"
     if not known.kept:
         return "no uses are recorded: history = 0 in [daemon] switches that off; or give a history with --csv"
     if since is not None:

@@ -89,5 +89,5 @@ def test_a_damaged_history_is_said(daemon: Daemon) -> None:
     daemon.start()
     shown = lazyctl(daemon, "simulate")
     assert shown.returncode == 1
-    assert "no uses are recorded: " in shown.stderr
+    assert "no uses can be read: " in shown.stderr
     assert "was damaged" in shown.stderr

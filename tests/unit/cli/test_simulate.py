@@ -138,7 +138,7 @@ def test_models_that_a_side_does_not_have_are_left_out_of_both(
         ({}, [], [], "no uses are recorded yet: use a model, or give a history with --csv"),
         ({}, [], ["--since", "7d"], "no uses are recorded in the last 7 d: leave out --since"),
         ({"kept": 0}, [], [], "no uses are recorded: history = 0 in [daemon] switches that off"),
-        ({}, ["history.db was damaged (…)"], [], "no uses are recorded: history.db was damaged (…)"),
+        ({}, ["history.db was damaged (…)"], [], "no uses can be read: history.db was damaged (…)"),
     ],
 )
 def test_a_history_without_uses_says_why(

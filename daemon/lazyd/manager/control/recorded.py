@@ -51,12 +51,16 @@ class Recorded:
 
     async def _tell(self, call: Call, since: float) -> None:
         call.reply(await self._known(), continues=True)
-        async for page in self._history.pages():
-            uses = [Use(use.began, use.model, use.busy_s) for use in page if use.began >= since]
-            if uses:
-                call.reply({"uses": uses}, continues=True)
-                await call.until_writable()
-        call.reply({"problems": self._history.problems})
+        problems: list[str] = []
+        try:
+            async for page in self._history.pages():
+                uses = [Use(use.began, use.model, use.busy_s) for use in page if use.began >= since]
+                if uses:
+                    call.reply({"uses": uses}, continues=True)
+                    await call.until_writable()
+        except TimeoutError as error:
+            problems = [str(error)]
+        call.reply({"problems": problems + self._history.problems})
 
     async def _known(self) -> Told:
         config, world = self._config(), self._core.world

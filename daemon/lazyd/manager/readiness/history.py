@@ -31,10 +31,16 @@ class History(Clerk["Uses", "Use"]):
         self.keep(Use(epoch() + effect.began, effect.model, effect.busy_s))
 
     async def pages(self) -> AsyncIterator[list[Use]]:
-        """All that is kept, the oldest first; what the disk does not give up in time is missing."""
+        """All that is kept, the oldest first.
+
+        Raises:
+            TimeoutError: the disk does not answer, or does so no more.
+        """
         after = 0
         while True:
             page, unwritten = await self.ask(lambda uses, after=after: uses.page(after, PAGE))  # type: ignore[misc]
+            if page is None:
+                raise TimeoutError("the disk with the history does not answer")
             if not page:
                 yield unwritten
                 return

@@ -22,6 +22,7 @@ from lazyd.core.spec import GIB, Config, Fallback, ModelSpec, Warmup
 from lazyd.manager.control import recorded
 from lazyd.manager.control.recorded import Recorded, facts, without_secrets
 from lazyd.manager.readiness.history import History
+from lazyd.manager.readiness.uses import Use
 from lazyd.manager.tasks import Background
 from lazyd.replay.facts import told
 from lazyd.varlink import parameters
@@ -111,6 +112,29 @@ async def test_what_was_used_longer_ago_is_not_told(history: History) -> None:
     assert len(page["uses"]) == 1
     replies = await asked(of(spec("a")), history, since_sec=1.0)
     assert len(replies) == 2
+
+
+async def test_of_a_disk_that_does_not_answer_the_rest_is_told_and_what_is_wrong(
+    history: History, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def pages() -> AsyncIterator[list[Use]]:
+        yield [Use(1.0, "a", 0.5)]
+        raise TimeoutError("the disk does not answer")
+
+    monkeypatch.setattr(history, "pages", pages)
+    _, page, last = await asked(of(spec("a")), history)
+    assert len(page["uses"]) == 1
+    assert last == {"problems": ["the disk does not answer"]}
+
+
+async def test_a_history_that_is_broken_is_told_of(tmp_path: Path) -> None:
+    path = tmp_path / "history.db"
+    path.write_bytes(b"no database at all" * 100)
+    background = Background()
+    history = History(str(path), lambda: 100, background, [].append)
+    *_, last = await asked(of(spec("a")), history)
+    assert "history.db was damaged" in last["problems"][0]
+    await background.stop()
 
 
 async def test_a_model_whose_files_are_gone_or_do_not_answer_holds_up_nothing(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import threading
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -14,6 +15,7 @@ from lazyd.core.effects import Used
 from lazyd.manager.readiness import history
 from lazyd.manager.readiness.history import History
 from lazyd.manager.readiness.uses import Use, Uses
+from lazyd.manager.state import clerk
 from lazyd.manager.tasks import Background
 
 
@@ -52,6 +54,22 @@ async def test_what_is_not_written_yet_is_told_too(kept: History, path: str) -> 
     kept.used(Used(model="b", began=0.0, busy_s=0.5))
     assert [use.model for use in await every(kept)] == ["a", "b"]
     other.execute("ROLLBACK")
+
+
+async def test_a_disk_that_does_not_answer_is_an_error_and_no_empty_history(
+    kept: History, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept.used(Used(model="a", began=0.0, busy_s=0.5))
+    await kept.settled()
+    monkeypatch.setattr(clerk, "READ_S", 0.05)
+    answers = threading.Event()
+    monkeypatch.setattr(Uses, "page", lambda *_: answers.wait(60))
+    try:
+        for _ in range(2):  # the second one does not even ask
+            with pytest.raises(TimeoutError, match="the disk with the history does not answer"):
+                await every(kept)
+    finally:
+        answers.set()
 
 
 async def test_without_a_file_there_are_none_and_none_is_made(kept: History, tmp_path: Path) -> None:
