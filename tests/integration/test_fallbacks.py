@@ -157,12 +157,14 @@ def test_who_only_loads_or_warms_waits_for_the_model_itself(daemon: Daemon, tmp_
 
 def test_a_callers_own_limit_is_kept_and_told_with_what_is_known(daemon: Daemon, tmp_path: Path) -> None:
     gate = tmp_path / "gate"
-    with configured(daemon, gate, "") as client:
+    with configured(daemon, gate, "") as client, daemon.client() as other:
+        other.send("Load", {"model": "slow"})
+        daemon.until_it_loads("slow", gate)
         with pytest.raises(Refused) as refused:
             client.call("Get", model="slow", timeoutSec=0.3)
         assert refused.value.parameters["timeoutSec"] == pytest.approx(0.3, abs=0.01)
-        assert refused.value.parameters["phase"] != "queued"
-        daemon.until(lambda: daemon.model("slow")["waiting"] == 0)
+        assert refused.value.parameters["phase"] == "loading"
+        daemon.until(lambda: daemon.model("slow")["waiting"] == 1)
         assert daemon.model("slow")["state"] == "loading"
 
 
@@ -189,9 +191,11 @@ def test_the_widened_limit_is_that_of_the_load_and_not_of_the_call(daemon: Daemo
     """Once the model is ready, nothing ends a call whose caller has set no limit."""
     gate, end = tmp_path / "gate", tmp_path / "end"
     table = '[daemon]\nfirst_call_timeout = "3s"'
-    with configured(daemon, gate, "", daemon_table=table) as client:
-        call = Aside(lambda: ways(daemon, "wait_for", str(end))[ask]())
+    with configured(daemon, gate, "", daemon_table=table) as client, daemon.client() as other:
+        other.send("Load", {"model": "slow"})
         daemon.until_it_loads("slow", gate)
+        call = Aside(lambda: ways(daemon, "wait_for", str(end))[ask]())
+        daemon.until(lambda: daemon.model("slow")["waiting"] == 2)
         gate.touch()
         daemon.until(lambda: daemon.model("slow")["inFlight"])
         time.sleep(3.2)  # the limit passes
@@ -235,18 +239,20 @@ def test_a_callers_own_limit_spans_a_restart_of_the_daemon(daemon: Daemon, tmp_p
     with configured(daemon, gate, ""):
 
         def call() -> float:
-            began = time.monotonic()
             with lazyd.connect(daemon.socket) as client, pytest.raises(lazyd.Timeout) as raised:
-                client.call("slow", "echo", timeout=4)
-            assert raised.value.timeout_sec == 4
-            return time.monotonic() - began
+                client.call("slow", "echo", timeout=8)
+            assert raised.value.timeout_sec == 8
+            return time.monotonic()
 
+        began = time.monotonic()
         waits = Aside(call)
         daemon.until_it_loads("slow", gate)
         daemon.kill()
+        time.sleep(max(0.0, began + 4 - time.monotonic()))  # half of the limit passes
+        again = time.monotonic()
         with daemon.start():
-            took_s = waits.result()
-            assert 4 <= took_s < 8  # neither cut short nor begun anew
+            ended = waits.result()
+            assert began + 8 <= ended < again + 8  # neither cut short nor begun anew
             daemon.until(lambda: daemon.model("slow")["waiting"] == 0)
 
 
