@@ -11,7 +11,7 @@ from __future__ import annotations
 from . import crowding, expecting, guesses, parking, plans, room, samples, seekers, together, uses
 from .line import Line
 from .placement import Placement
-from .records import Guess, Instance, Model, Reason
+from .records import Guess, Instance, Model
 from .spec import Tier
 from .world import World
 
@@ -46,7 +46,7 @@ def may_be_expected(model: Model) -> bool:
         return False
     if model.spec.tier is Tier.TRANSIENT:
         return False
-    return model.left is None or model.left.reason != Reason.ASKED
+    return not model.dismissed
 
 
 def make_room(world: World) -> None:

@@ -383,7 +383,7 @@ class Model:
     prediction: Prediction | Asked | None = None
     pinned: bool = False
     dismissed: bool = False
-    """A resident that was freed by name stays cold until somebody asks for it."""
+    """It was freed by request: until somebody asks for it a resident stays cold, and nothing is loaded by a guess."""
     cold_since: float = 0.0
     retired: bool = False
     """No longer configured; it goes when its last instance has gone."""

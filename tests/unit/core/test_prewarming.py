@@ -23,6 +23,10 @@ class Fixed(Habit):
 
     says: tuple[Window, ...] = ()
 
+    @property
+    def is_regular(self) -> bool:
+        return True
+
     def windows(self, price_s: float, load_s: float) -> tuple[Window, ...]:  # noqa: ARG002
         return self.says
 
@@ -162,6 +166,19 @@ def test_what_was_unloaded_by_name_is_not_brought_back_by_a_guess() -> None:
     day.unload("a")
     day.until(last + 510)
     assert day.state("a") is State.COLD
+
+
+def test_what_was_cold_already_when_it_was_unloaded_by_name_is_not_brought_back_until_somebody_asks() -> None:
+    day = Day(spec("a"))
+    last = visited(day, "a", Window(500, 520))
+    day.until(last + 300)
+    assert day.state("a") is State.COLD
+    day.unload("a")
+    day.until(last + 510)
+    assert day.state("a") is State.COLD
+    last = visited(day, "a", Window(500, 520))
+    day.until(last + 510)
+    assert day.is_hot("a")
 
 
 @pytest.mark.parametrize("fields", [{"prewarm": Prewarm(when=PrewarmWhen.OFF)}, {"tier": Tier.TRANSIENT}])
