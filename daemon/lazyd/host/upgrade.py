@@ -22,6 +22,7 @@ from ..worker.link import Link
 from . import helper
 from .facts import Facts, State
 from .host import Host
+from .warming import Warming
 from .worker import Worker
 
 OPTION = "--state-fd"
@@ -89,6 +90,17 @@ def _state(host: Host, lock: int, kept: list[int]) -> dict[str, Any]:
         packets = [[base64.b64encode(data).decode(), [keep(each) for each in fds]] for data, fds in unsent]
         return {"fd": keep(fd), "unsent": packets}
 
+    def warming_state(warming: Warming) -> dict[str, Any] | None:
+        if warming.pid is None or warming.log is None:
+            return None
+        return {
+            "pid": warming.pid,
+            "pidfd": keep(host.reaper.pidfd(warming.pid)),
+            "orders": warming.orders,
+            "link": link_state(warming.link),
+            "log": keep(warming.log.fd),
+        }
+
     return {
         "started": host.started,
         "lock": keep(lock),
@@ -99,15 +111,7 @@ def _state(host: Host, lock: int, kept: list[int]) -> dict[str, Any]:
         "linger_s": host.linger.linger_s,
         "quitting": host.is_quitting,
         "kept": host.kept,
-        "warming": None
-        if host.warming.pid is None or host.warming.log is None
-        else {
-            "pid": host.warming.pid,
-            "pidfd": keep(host.reaper.pidfd(host.warming.pid)),
-            "orders": host.warming.orders,
-            "link": link_state(host.warming.link),
-            "log": keep(host.warming.log.fd),
-        },
+        "warming": warming_state(host.warming),
         "deferred": [[message, [keep(fd) for fd in fds]] for message, fds in host.deferred],
         "workers": [
             {

@@ -188,10 +188,7 @@ class Parts:
             phase=lambda: self.phase,
             clients=lambda: len(self.connections),
             deaths=background.deaths,
-            problems=lambda: [
-                *configuration.problems,
-                *(problem for clerk in self.clerks for problem in clerk.problems),
-            ],
+            problems=lambda: [*configuration.problems, *self._problems_of_files],
         )
         recorded = Recorded(core, lambda: configuration.config, history, predictor.foresee)
         methods = Methods(driver, requests, looking, pins, configuration, fit, warming, given.runtime)
@@ -218,6 +215,11 @@ class Parts:
         """Those who keep what outlives this manager."""
         return self.learning, self.history, self.remembering
 
+    @property
+    def _problems_of_files(self) -> list[str]:
+        """What is wrong with what they keep, a line each."""
+        return [problem for clerk in self.clerks for problem in clerk.problems]
+
     def connection(self) -> Connection:
         """The protocol of a new client."""
         return Connection(self.service, self.connections)
@@ -226,7 +228,7 @@ class Parts:
         problems = [
             *self.configuration.problems,
             *filter(None, [self.pins.problem]),
-            *(problem for clerk in self.clerks for problem in clerk.problems),
+            *self._problems_of_files,
             *self.fit.warnings,
         ]
         return statusline.words(self.core, self.phase, problems)

@@ -94,8 +94,10 @@ class Server:
                 await parts.host.quit(QUIT_S)
             self._remove_socket()
         parts.remembering.sweep()
-        for clerk in parts.clerks:
-            await _first(clerk.all_written, within_s=KEEP_S)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(KEEP_S):
+                for clerk in parts.clerks:
+                    await clerk.settled()
         for connection in list(parts.connections):
             connection.close()
         await asyncio.sleep(0)  # so that what was closed can end

@@ -39,27 +39,27 @@ async def warm(call: Call, given: Warm, looking: Looking, warming: Warming) -> N
         Refused: one of them cannot be read, there is no room for it, or time is over.
         InvalidParameter: one has no files.
     """
-    work: Work = []
-    for key, spec in map(looking.find, given.models):
-        work.append((key, spec, warming.begin(key, spec)))
+    work = [(key, spec, warming.begin(key, spec)) for key, spec in map(looking.find, given.models)]
+    warnings: list[str] = []
+    waits_for = ""
 
     def step() -> None:
         """A client that reads slowly gets fewer steps."""
         if call.more and call.writable and not call.ended:
-            call.reply(told(looking, work), continues=True)
+            call.reply(_told(looking, work), continues=True)
 
     try:
         async with asyncio.timeout(given.timeout_sec):
             for _, _, order in work:
                 order.on_step.add(step)
-            warnings = [warning for one in work for warning in await _awaited(*one, wait=bool(given.wait))]
+            for waits_for, spec, order in work:
+                warnings += await _awaited(waits_for, spec, order, wait=bool(given.wait))
     except TimeoutError:
-        key = next(key for key, _, order in work if not order.over.done())
-        raise Refused(Timeout(model=key, phase="reading", timeout_sec=given.timeout_sec or 0.0)) from None
+        raise Refused(Timeout(model=waits_for, phase="reading", timeout_sec=given.timeout_sec or 0.0)) from None
     finally:
         for _, _, order in work:
             order.on_step.discard(step)
-    call.reply(told(looking, work) | ({"warnings": warnings} if warnings else {}))
+    call.reply(_told(looking, work) | ({"warnings": warnings} if warnings else {}))
 
 
 async def _awaited(key: str, spec: ModelSpec, order: Order, *, wait: bool) -> list[str]:
@@ -77,5 +77,5 @@ async def _awaited(key: str, spec: ModelSpec, order: Order, *, wait: bool) -> li
     return [f"{key} is warm, but not locked: {unlocked}"] if unlocked else []
 
 
-def told(looking: Looking, work: Work) -> dict[str, Any]:
+def _told(looking: Looking, work: Work) -> dict[str, Any]:
     return {"models": [looking.model(key) for key, _, _ in work]}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from time import time
 from typing import Any
 
@@ -24,6 +24,7 @@ from lazyd.varlink import parameters as given_for
 from lazyd.varlink.call import Call
 
 from ..readiness.history import History
+from .looking import Foresee
 
 log = logging.getLogger("lazyd.recorded")
 
@@ -31,9 +32,6 @@ FORESEE_S = 3.0
 """So long the files of models are looked at, all together. Of the rest nothing is told."""
 AT_ONCE = 8
 """So many are looked at at the same time."""
-
-Foresee = Callable[[ModelSpec], Awaitable[Predicted]]
-"""Raises `OSError` or `ValueError` where a model cannot be loaded."""
 
 
 class Recorded:

@@ -27,6 +27,7 @@ from lazyd.core.events import (
 )
 
 LOADS = ("loading", "warming")
+SERVES = ("ready", "draining")
 
 
 def missed(known: WorkerReport, now: WorkerReport) -> Iterator[Event]:
@@ -43,17 +44,9 @@ def missed(known: WorkerReport, now: WorkerReport) -> Iterator[Event]:
             yield from _missed_of_warmup(worker, old, new)
         elif new.state == "warming":
             yield ObjectWarming(worker=worker, model=old.model, call=1, calls=1)
-        elif new.state in ("ready", "draining"):
-            if old.state not in ("ready", "draining"):
-                ended = new.warmup in ("running", "failed")
-                yield ObjectReady(
-                    worker=worker,
-                    model=old.model,
-                    parks=new.parks,
-                    warmup="waiting" if ended else new.warmup,
-                    warmup_s=new.warmup_s,
-                    runtime=new.runtime,
-                )
+        elif new.state in SERVES:
+            if old.state not in SERVES:
+                yield _became_ready(worker, new)
             yield from _missed_of_warmup(worker, old, new)
         elif new.state in ("parking", "parked"):  # in either state it serves no more
             yield ObjectParked(worker=worker, model=old.model)
@@ -62,9 +55,21 @@ def missed(known: WorkerReport, now: WorkerReport) -> Iterator[Event]:
         yield from _missed_of_lease(worker, lease, leases.get(lease.lease))
 
 
+def _became_ready(worker: str, new: ObjectReport) -> ObjectReady:
+    """As it was told then: a warm-up beside the calls of others had yet to begin."""
+    return ObjectReady(
+        worker=worker,
+        model=new.model,
+        parks=new.parks,
+        warmup="waiting" if new.warmup in ("running", "failed") else new.warmup,
+        warmup_s=new.warmup_s,
+        runtime=new.runtime,
+    )
+
+
 def _missed_of_warmup(worker: str, old: ObjectReport, new: ObjectReport) -> Iterator[Event]:
     """Of one beside the calls of others."""
-    if new.warmup == old.warmup or new.state not in ("ready", "draining"):
+    if new.warmup == old.warmup or new.state not in SERVES:
         return
     if new.warmup == "failed" or (new.warmup == "done" and old.warmup in ("waiting", "running")):
         yield WarmupEnded(
