@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import threading
 import time
 from collections.abc import Iterator
@@ -415,6 +416,16 @@ def test_a_family_has_a_thread_for_each_member(manager: Manager, fifo: Path) -> 
     assert beta.expect_end() == [{"revoked": True}]
     fifo.write_text("go")
     assert alpha.answer() == "go"
+    manager.stop("family")
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc has heaps of threads")
+def test_what_a_member_of_a_family_frees_is_not_kept_in_a_heap_of_its_thread(manager: Manager) -> None:
+    channel = manager.load("family", python_spec("things:member", name="strategy/*"), "strategy/alpha")
+    channel.send({"do": "load", "model": "strategy/beta"})
+    channel.expect("ready", model="strategy/beta")
+    for name in ("alpha", "beta"):
+        assert manager.connect("family", f"strategy/{name}", name).call("heap") == "[heap]"
     manager.stop("family")
 
 
