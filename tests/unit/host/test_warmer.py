@@ -32,10 +32,10 @@ class Host:
         self._thread.start()
 
     def orders(
-        self, model: str, *paths: Path, number: int = 1, lock: bool = False, id: str = "", size: int | None = None
+        self, model: str, *paths: Path, number: int = 1, lock: bool = False, named: str = "", size: int | None = None
     ) -> None:
-        """`id` and `size` are what the files were when that was looked up; else what they are."""
-        files = [[str(path), id or id_of(path), path.stat().st_size if size is None else size] for path in paths]
+        """`named` and `size` are what the files were when that was looked up; else what they are."""
+        files = [[str(path), named or id_of(path), path.stat().st_size if size is None else size] for path in paths]
         self._send({"do": "warm", "model": model, "id": number, "files": files, "lock": lock})
 
     def lets_go(self, model: str) -> None:
@@ -131,7 +131,7 @@ def test_a_model_with_empty_files_is_warm(host: Host, file: Callable[..., Path])
     assert host.hears_the_end("a")["stage"] == "locked"
 
 
-@pytest.mark.parametrize("seen", [{"size": 4}, {"id": "1:2"}], ids=["another size", "another file"])
+@pytest.mark.parametrize("seen", [{"size": 4}, {"named": "1:2"}], ids=["another size", "another file"])
 def test_a_file_that_is_not_what_it_was_fails_and_is_named(
     host: Host, file: Callable[..., Path], seen: dict[str, Any]
 ) -> None:
@@ -155,7 +155,7 @@ def test_a_file_that_grows_while_it_is_read_fails(host: Host, file: Callable[...
 def test_a_file_that_is_missing_fails_and_the_next_order_is_taken(
     host: Host, file: Callable[..., Path], tmp_path: Path
 ) -> None:
-    host.orders("a", tmp_path / "none", id="1:2", size=5)
+    host.orders("a", tmp_path / "none", named="1:2", size=5)
     assert host.hears_the_end("a")["reason"] == f"{tmp_path / 'none'}: No such file or directory"
     host.orders("a", file("weights"), number=2)
     assert host.hears_the_end("a", number=2)["stage"] == "warm"
