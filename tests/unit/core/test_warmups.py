@@ -131,8 +131,8 @@ def test_an_unload_ends_a_warm_up() -> None:
     assert story.state("a") is State.UNLOADING
     assert story.count(effects.StopWorker) == 1
     story.exit("a")
+    story.wait(100)  # longer than its limit
     assert story.state("a") is State.COLD
-    story.wait(100)
 
 
 def test_a_warm_up_that_runs_out_of_memory_is_tried_once_more() -> None:
@@ -594,4 +594,5 @@ def test_the_end_of_a_warm_up_that_was_not_heard_is_heard_of_when_the_host_is_fo
     again(story, state="ready", warmup=told, problem="warm-up: no" if told == "failed" else "")
     assert story.state("a") is state
     assert shown(story).warmup == told
-    story.wait(9)
+    story.wait(11)  # longer than its limit, which has ended with it
+    assert "warmup.timeout" not in (shown(story).last_error or "")
