@@ -89,116 +89,89 @@ def refused(order: Order) -> Any:
     return error.refusal
 
 
-def test_whoever_wants_the_same_joins_the_order(file: Path) -> None:
-    async def story() -> None:
-        machine = Machine(file)
-        order = await machine.begun()
-        assert machine.warming.begin("a", machine.spec) is order
-        machine.says(order, "warm", done=MIB)
-        assert await order.over is None
-        again = machine.warming.begin("a", machine.spec)
-        assert again is not order
-        assert again.number != order.number
-
-    asyncio.run(story())
+async def test_whoever_wants_the_same_joins_the_order(file: Path) -> None:
+    machine = Machine(file)
+    order = await machine.begun()
+    assert machine.warming.begin("a", machine.spec) is order
+    machine.says(order, "warm", done=MIB)
+    assert await order.over is None
+    again = machine.warming.begin("a", machine.spec)
+    assert again is not order
+    assert again.number != order.number
 
 
-def test_it_stops_once_others_need_the_memory(file: Path) -> None:
-    async def story() -> None:
-        machine = Machine(file)
-        order = await machine.begun()
-        machine.says(order, "reading", done=MIB // 2)
-        assert not order.over.done()
-        machine.memory.free_bytes = GIB // 2
-        machine.says(order, "reading", done=MIB // 2)
-        refusal = refused(order)
-        assert isinstance(refusal, NoRoom)
-        assert "512 MiB of memory are available, of which 512 MiB are left to others" in refusal.reason
-        assert machine.link.told[-1] == {"do": "let_go", "model": "a"}
-
-    asyncio.run(story())
+async def test_it_stops_once_others_need_the_memory(file: Path) -> None:
+    machine = Machine(file)
+    order = await machine.begun()
+    machine.says(order, "reading", done=MIB // 2)
+    assert not order.over.done()
+    machine.memory.free_bytes = GIB // 2
+    machine.says(order, "reading", done=MIB // 2)
+    refusal = refused(order)
+    assert isinstance(refusal, NoRoom)
+    assert "512 MiB of memory are available, of which 512 MiB are left to others" in refusal.reason
+    assert machine.link.told[-1] == {"do": "let_go", "model": "a"}
 
 
-def test_it_does_not_begin_without_room_for_all_of_it(file: Path) -> None:
-    async def story() -> None:
-        machine = Machine(file)
-        machine.memory.free_bytes = GIB // 2
-        order = machine.warming.begin("a", machine.spec)
-        await order.begun.wait()
-        assert isinstance(refused(order), NoRoom)
-        assert machine.link.told == []
-
-    asyncio.run(story())
+async def test_it_does_not_begin_without_room_for_all_of_it(file: Path) -> None:
+    machine = Machine(file)
+    machine.memory.free_bytes = GIB // 2
+    order = machine.warming.begin("a", machine.spec)
+    await order.begun.wait()
+    assert isinstance(refused(order), NoRoom)
+    assert machine.link.told == []
 
 
-def test_where_programs_stall_nothing_is_read(file: Path) -> None:
-    async def story() -> None:
-        machine = Machine(file)
-        order = await machine.begun()
-        machine.warming.hear_event(MemoryPressure())
-        assert refused(order).reason == "programs stall for want of memory"
-
-    asyncio.run(story())
+async def test_where_programs_stall_nothing_is_read(file: Path) -> None:
+    machine = Machine(file)
+    order = await machine.begun()
+    machine.warming.hear_event(MemoryPressure())
+    assert refused(order).reason == "programs stall for want of memory"
 
 
-def test_a_disk_that_does_not_answer_is_given_up(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def story() -> None:
-        monkeypatch.setattr(warming, "SILENCE_S", 0.05)
-        machine = Machine(file)
-        order = await machine.begun()
-        machine.says(order, "reading", done=1)
-        await asyncio.wait([order.over], timeout=20)
-        refusal = refused(order)
-        assert isinstance(refusal, LoadFailed)
-        assert "do not answer" in refusal.reason
-        assert machine.link.told[-1]["do"] == "let_go"
-
-    asyncio.run(story())
+async def test_a_disk_that_does_not_answer_is_given_up(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(warming, "SILENCE_S", 0.05)
+    machine = Machine(file)
+    order = await machine.begun()
+    machine.says(order, "reading", done=1)
+    await asyncio.wait([order.over], timeout=20)
+    refusal = refused(order)
+    assert isinstance(refusal, LoadFailed)
+    assert "do not answer" in refusal.reason
+    assert machine.link.told[-1]["do"] == "let_go"
 
 
-def test_one_that_waits_for_its_turn_is_not_taken_for_silent(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def story() -> None:
-        monkeypatch.setattr(warming, "SILENCE_S", 0.05)
-        machine = Machine(file)
-        order = await machine.begun()
-        machine.says(order, "queued")
-        await asyncio.wait([order.over], timeout=0.3)
-        assert not order.over.done()
-
-    asyncio.run(story())
+async def test_one_that_waits_for_its_turn_is_not_taken_for_silent(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(warming, "SILENCE_S", 0.05)
+    machine = Machine(file)
+    order = await machine.begun()
+    machine.says(order, "queued")
+    await asyncio.wait([order.over], timeout=0.3)
+    assert not order.over.done()
 
 
-def test_what_is_told_of_an_earlier_order_changes_nothing(file: Path) -> None:
-    async def story() -> None:
-        machine = Machine(file)
-        first = await machine.begun()
-        machine.warming.cancel("a")
-        assert isinstance(refused(first), Cancelled)
-        machine.link.told.clear()
-        second = await machine.begun()
-        machine.says(first, "gone")
-        assert not second.over.done()
-        assert not any(isinstance(event, FilesUnlocked) for event in machine.events)
-
-    asyncio.run(story())
+async def test_what_is_told_of_an_earlier_order_changes_nothing(file: Path) -> None:
+    machine = Machine(file)
+    first = await machine.begun()
+    machine.warming.cancel("a")
+    assert isinstance(refused(first), Cancelled)
+    machine.link.told.clear()
+    second = await machine.begun()
+    machine.says(first, "gone")
+    assert not second.over.done()
+    assert not any(isinstance(event, FilesUnlocked) for event in machine.events)
 
 
-def test_a_model_without_files_has_nothing_to_read() -> None:
-    async def story() -> None:
-        machine = Machine(None)
-        order = machine.warming.begin("a", machine.spec)
-        await order.begun.wait()
-        assert isinstance(order.over.exception(), NothingToRead)
-
-    asyncio.run(story())
+async def test_a_model_without_files_has_nothing_to_read() -> None:
+    machine = Machine(None)
+    order = machine.warming.begin("a", machine.spec)
+    await order.begun.wait()
+    assert isinstance(order.over.exception(), NothingToRead)
 
 
-def test_what_fails_is_noted_with_its_reason(file: Path) -> None:
-    async def story() -> None:
-        machine = Machine(file)
-        order = await machine.begun()
-        machine.says(order, "failed", reason="/x: Input/output error")
-        assert refused(order).reason == "/x: Input/output error"
-        assert ("not warmed", "/x: Input/output error") in machine.notes
-
-    asyncio.run(story())
+async def test_what_fails_is_noted_with_its_reason(file: Path) -> None:
+    machine = Machine(file)
+    order = await machine.begun()
+    machine.says(order, "failed", reason="/x: Input/output error")
+    assert refused(order).reason == "/x: Input/output error"
+    assert ("not warmed", "/x: Input/output error") in machine.notes
