@@ -55,7 +55,7 @@ def test_replace_makes_the_holder_leave(directory: str) -> None:
     path = os.path.join(directory, "lazyd.lock")
     with holder(path) as process:
         os.close(lock.acquire(path, replace=True))
-        assert process.wait(5) == 0
+        assert process.wait(20) == 0
 
 
 def test_replace_without_a_holder_just_starts(directory: str) -> None:

@@ -82,7 +82,7 @@ class Client:
         self.writer.write(data)
 
     async def receive(self) -> dict[str, Any]:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(20):
             reply = json.loads((await self.reader.readuntil(b"\0"))[:-1])
         assert isinstance(reply, dict)
         return reply

@@ -123,7 +123,7 @@ class Stage:
             given = {"model": "m", "method": "run", **parameters}
             writer.write(msgspec.json.encode({"method": "io.lazyd.Call", "parameters": given, "more": more}) + b"\0")
             replies = []
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(20):
                 while not replies or replies[-1].get("continues"):
                     replies.append(msgspec.json.decode((await reader.readuntil(b"\0"))[:-1]))
         return replies
@@ -144,7 +144,7 @@ async def test_arguments_and_result_pass_through(stage: Stage) -> None:
     (reply,) = await stage.call(args=[1, {"$float": "nan"}])
     assert reply == {"parameters": {"coldStart": True, "waitedSec": 0.25, "result": [1, {"$float": "nan"}]}}
     assert stage.worker.tokens == ["t1"]
-    await asyncio.wait_for(stage.worker.ended.wait(), 5)
+    await asyncio.wait_for(stage.worker.ended.wait(), 20)
 
 
 async def test_buffers_become_base64_and_back(stage: Stage) -> None:
@@ -268,8 +268,8 @@ async def test_a_client_that_leaves_ends_the_call(stage: Stage) -> None:
     async with stage.client() as (_, writer):
         given = {"model": "m", "method": "run"}
         writer.write(msgspec.json.encode({"method": "io.lazyd.Call", "parameters": given}) + b"\0")
-        await asyncio.wait_for(called.wait(), 5)
-    await asyncio.wait_for(stage.worker.ended.wait(), 5)
+        await asyncio.wait_for(called.wait(), 20)
+    await asyncio.wait_for(stage.worker.ended.wait(), 20)
 
 
 async def test_a_time_limit_ends_the_call(stage: Stage) -> None:
@@ -286,7 +286,7 @@ async def test_a_time_limit_ends_the_call(stage: Stage) -> None:
         "reason": None,
         "expectedSec": None,
     }
-    await asyncio.wait_for(stage.worker.ended.wait(), 5)
+    await asyncio.wait_for(stage.worker.ended.wait(), 20)
 
 
 async def test_nonsense_from_a_worker_is_an_error_of_the_call(stage: Stage) -> None:

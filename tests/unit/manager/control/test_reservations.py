@@ -38,7 +38,7 @@ class Client:
         self._writer.write(msgspec.json.encode(message) + b"\0")
 
     async def receive(self) -> Any:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(20):
             return msgspec.json.decode((await self._reader.readuntil(b"\0"))[:-1])
 
     async def reserve(self, **given: Any) -> Any:
