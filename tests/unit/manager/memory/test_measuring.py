@@ -383,7 +383,7 @@ async def test_who_waits_for_gpus_does_not_wait_for_those_that_will_not_be_seen(
         driver.lose(1)
     else:
         driver.hang("nvmlInitWithFlags")
-        monkeypatch.setattr(measuring, "SEEN_S", 0.1)
+    monkeypatch.setattr(measuring, "SEEN_S", 0.1 if trouble == "time is over" else 600.0)
     manager.measuring.start()
     async with asyncio.timeout(20):
         await manager.measuring.until_seen()
