@@ -12,6 +12,8 @@ import pytest
 import lazyd
 import lazyd.client
 
+from .fakes import FakeDaemon
+
 
 def modules_after(statement: str) -> set[str]:
     program = f"{statement}\nimport sys\nprint(*sys.modules)"
@@ -51,6 +53,32 @@ def test_a_process_that_outlives_the_files_can_import_all_at_once() -> None:
     folder = pathlib.Path(lazyd.client.__file__).parent
     modules = {path.stem for path in (*folder.glob("*.py"), *folder.glob("blocking/*.py"))} - {"__init__"}
     assert modules - {name.rpartition(".")[2] for name in loaded} == {"replies"}  # types alone
+
+
+@pytest.mark.parametrize(
+    ("connect", "call"),
+    [
+        ("lazyd.connect(path)", "client.call('gemma', 'echo', 1)"),
+        (
+            "loop.run_until_complete(lazyd.connect_async(path))",
+            "loop.run_until_complete(client.call('gemma', 'echo', 1))",
+        ),
+    ],
+    ids=["blocking", "aio"],
+)
+def test_the_first_call_imports_nothing_more(daemon: FakeDaemon, connect: str, call: str) -> None:
+    program = f"""
+import asyncio, sys, lazyd
+loop, path = asyncio.new_event_loop(), sys.argv[1]
+client = {connect}
+before = set(sys.modules)
+assert {call} == 1
+print(*sys.modules.keys() - before)
+"""
+    ran = subprocess.run(
+        [sys.executable, "-c", program, str(daemon.path)], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert ran.stdout.split() == []
 
 
 def test_all_of_it_is_standard_library() -> None:

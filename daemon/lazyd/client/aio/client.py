@@ -25,6 +25,8 @@ async def connect_async(socket: str | None = None) -> AsyncClient:
     """A client of the daemon at `socket`, else where `lazyd.places` finds it. Raises `Unavailable`."""
     client = AsyncClient(socket)
     await client.connect()
+    from .. import call, calling  # noqa: F401  now, not in the first call
+
     return client
 
 

@@ -27,6 +27,9 @@ def connect(socket: str | None = None) -> Client:
     """A client of the daemon at `socket`, else where `lazyd.places` finds it. Raises `Unavailable`."""
     client = Client(socket)
     client.connect()
+    from .. import call, calling  # noqa: F401  now, not in the first call; a `Client` that only looks needs none of it
+    from . import line  # noqa: F401
+
     return client
 
 
