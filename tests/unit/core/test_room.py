@@ -4,6 +4,7 @@ from lazyd.core import answers, effects, events
 from lazyd.core.lifecycle import State
 from lazyd.core.spec import GIB, Settings
 
+from .day import Day
 from .story import RESIDENT, Story, spec
 
 
@@ -133,6 +134,20 @@ def test_two_alternating_models_do_not_swap_at_every_request() -> None:
         story.hot("a")
         story.wait(2)
     assert story.count(effects.StartWorker) == 1
+
+
+def test_requests_for_two_alternating_models_are_gathered_and_none_waits_beyond_the_bound() -> None:
+    day = Day(spec("a"), spec("b"), sizes={"a": 6, "b": 6}, load_s=4.0)
+    quantum_s, max_wait_s, release_s, seconds = 2 * day.load_s, 2.0, 0.1, 300
+    for _ in range(seconds):
+        for name in "ab":
+            day.visit(name)
+            day.wait(0.5)
+    day.wait(60)
+    turn_s = quantum_s + release_s + day.load_s
+    assert day.count(effects.LoadObject) <= seconds / turn_s + 2
+    assert len(day.waits) == 2 * seconds, "all are served"
+    assert max(day.waits.values()) <= max_wait_s + turn_s + day.load_s
 
 
 def test_a_waiter_past_its_max_wait_makes_a_busy_victim_drain() -> None:
