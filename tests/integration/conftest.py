@@ -19,7 +19,8 @@ from typing import Any
 
 import pytest
 
-LAZYD = Path(sys.executable).parent / "lazyd"
+LAZYD = Path(sys.executable).with_name("lazyd")
+LAZYCTL = Path(sys.executable).with_name("lazyctl")
 LIMIT_S = 20.0
 """How long anything may take before a test fails."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 import threading
 import time
 import warnings
@@ -15,9 +14,8 @@ import pytest
 
 import lazyd
 
-from .conftest import LIMIT_S, Client, Daemon, DataLine, Refused
+from .conftest import LAZYCTL, LIMIT_S, Client, Daemon, DataLine, Refused
 
-LAZYCTL = Path(sys.executable).parent / "lazyctl"
 WARNED = pytest.mark.filterwarnings("ignore::lazyd.Degraded")
 
 

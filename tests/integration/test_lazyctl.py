@@ -6,16 +6,13 @@ import json
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from .conftest import LIMIT_S, Daemon
-
-LAZYCTL = Path(sys.executable).parent / "lazyctl"
+from .conftest import LAZYCTL, LIMIT_S, Daemon
 
 TALKER = '''
 """Writes text, a word whenever a test lets it."""

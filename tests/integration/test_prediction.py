@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,11 +11,10 @@ from typing import Any
 
 import pytest
 
-from .conftest import Client, Daemon
+from .conftest import LAZYCTL, Client, Daemon
 from .host_driver import MODELS
 
 MIB = 1024 * 1024
-LAZYCTL = Path(sys.executable).parent / "lazyctl"
 SLOW_S = 120.0
 """A prompt takes so long at most, on a machine with more to do."""
 

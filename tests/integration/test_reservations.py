@@ -10,7 +10,6 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,11 +17,10 @@ import pytest
 import lazyd
 from lazyd import errors
 
-from .conftest import LIMIT_S, Client, Daemon, Refused
+from .conftest import LAZYCTL, LIMIT_S, Client, Daemon, Refused
 from .test_control_socket import as_user
 
 MIB = 2**20
-LAZYCTL = Path(sys.executable).with_name("lazyctl")
 
 
 def another_user_may_call() -> bool:

@@ -15,11 +15,10 @@ import pytest
 
 from tests.fakes.nvml import GIB, StandIn
 
-from .conftest import LIMIT_S, Daemon
+from .conftest import LAZYCTL, LIMIT_S, Daemon
 from .test_reservations import following
 
 ROOT = Path(__file__).parents[2]
-LAZYCTL = Path(sys.executable).with_name("lazyctl")
 
 PROGRAM = """
 import os, sys

@@ -5,15 +5,11 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from .conftest import LIMIT_S, Daemon, DataLine, Refused
-
-LAZYCTL = Path(sys.executable).parent / "lazyctl"
+from .conftest import LAZYCTL, LIMIT_S, Daemon, DataLine, Refused
 
 
 def lazyctl(daemon: Daemon, *words: str) -> subprocess.CompletedProcess[str]:

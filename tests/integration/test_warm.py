@@ -8,6 +8,7 @@ import os
 import platform
 import resource
 import signal
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,8 @@ from .conftest import Client, Daemon, Refused, gone
 MIB = 1 << 20
 SMALL = 4 * MIB
 """May be locked by anybody: the usual limit is 8 MiB."""
+DROP_S = 2.0
+"""How long it is tried to drop a file from the page cache."""
 IOPRIO_GET = {"x86_64": 252, "aarch64": 31}
 IDLE = 3 << 13
 PR_CAPBSET_DROP, CAP_IPC_LOCK = 24, 14
@@ -40,9 +43,14 @@ def file_of(daemon: Daemon, name: str, size: int = SMALL) -> Path:
 
 def drop(path: Path) -> None:
     """Out of the page cache. Skips the test where that is not possible, or cannot be seen."""
-    with path.open("rb") as file:
-        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
-    part = cached_fraction([str(path)])
+    deadline = time.monotonic() + DROP_S
+    while True:  # a page that another process has in hand just now stays
+        with path.open("rb") as file:
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+        part = cached_fraction([str(path)])
+        if part == 0.0 or time.monotonic() > deadline:
+            break
+        time.sleep(0.01)
     if part != 0.0:
         pytest.skip(f"{path.parent} does not let files be dropped from memory, or does not say so (cached: {part})")
 
@@ -65,6 +73,16 @@ def halted(daemon: Daemon, client: Client, warmed: str) -> int:
     pid = warmer(daemon)
     os.kill(pid, signal.SIGSTOP)
     return pid
+
+
+def before_a(daemon: Daemon, **settings: str) -> tuple[Client, int]:
+    """A daemon that has read the file of `s`, and not that of `a`: the process that reads is halted. A client, and its
+    pid."""
+    file_of(daemon, "s")
+    drop(file_of(daemon, "a"))
+    configure(daemon, "a", "s", **settings)
+    client = daemon.start()
+    return client, halted(daemon, client, "s")
 
 
 def waits(daemon: Daemon, name: str) -> Client:
@@ -99,11 +117,7 @@ def test_files_are_read_into_memory(daemon: Daemon) -> None:
 
 
 def test_without_wait_it_is_answered_at_once_and_goes_on(daemon: Daemon) -> None:
-    file_of(daemon, "s")
-    drop(file_of(daemon, "a"))
-    configure(daemon, "a", "s")
-    client = daemon.start()
-    pid = halted(daemon, client, "s")
+    client, pid = before_a(daemon)
     (model,) = client.call("Warm", models=["a"], tier="ram")["models"]
     assert model["residency"] == "cold"
     os.kill(pid, signal.SIGCONT)
@@ -138,11 +152,7 @@ def test_a_model_that_left_is_warm_and_cold_once_its_files_are_dropped(daemon: D
 
 
 def test_two_that_want_the_same_have_it_read_once(daemon: Daemon) -> None:
-    file_of(daemon, "s")
-    drop(file_of(daemon, "a"))
-    configure(daemon, "a", "s")
-    client = daemon.start()
-    pid = halted(daemon, client, "s")
+    client, pid = before_a(daemon)
     events = daemon.client()
     events.call("Status")
     events.send("Subscribe", more=True)
@@ -158,11 +168,7 @@ def test_two_that_want_the_same_have_it_read_once(daemon: Daemon) -> None:
 
 
 def test_unload_by_name_ends_the_reading(daemon: Daemon) -> None:
-    file_of(daemon, "s")
-    drop(file_of(daemon, "a"))
-    configure(daemon, "a", "s")
-    client = daemon.start()
-    pid = halted(daemon, client, "s")
+    client, pid = before_a(daemon)
     with waits(daemon, "a") as waiting:
         client.call("Unload", models=["a"])
         with pytest.raises(Refused) as refused:
@@ -174,11 +180,7 @@ def test_unload_by_name_ends_the_reading(daemon: Daemon) -> None:
 
 
 def test_a_client_that_leaves_takes_nothing_along(daemon: Daemon) -> None:
-    file_of(daemon, "s")
-    drop(file_of(daemon, "a"))
-    configure(daemon, "a", "s")
-    client = daemon.start()
-    pid = halted(daemon, client, "s")
+    client, pid = before_a(daemon)
     with waits(daemon, "a"):
         client.call("Warm", models=["a"], tier="ram")
     os.kill(pid, signal.SIGCONT)
@@ -186,11 +188,7 @@ def test_a_client_that_leaves_takes_nothing_along(daemon: Daemon) -> None:
 
 
 def test_a_time_limit_ends_the_wait_alone(daemon: Daemon) -> None:
-    file_of(daemon, "s")
-    drop(file_of(daemon, "a"))
-    configure(daemon, "a", "s")
-    client = daemon.start()
-    pid = halted(daemon, client, "s")
+    client, pid = before_a(daemon)
     with pytest.raises(Refused) as refused:
         client.call("Warm", models=["a"], tier="ram", wait=True, timeoutSec=0.1)
     assert (refused.value.name, refused.value.parameters["phase"]) == ("io.lazyd.Timeout", "reading")
@@ -298,11 +296,7 @@ def test_locks_outlive_the_manager(daemon: Daemon) -> None:
 
 
 def test_reading_outlives_the_manager(daemon: Daemon) -> None:
-    file_of(daemon, "s")
-    drop(file_of(daemon, "a"))
-    configure(daemon, "a", "s", ram_lock="true")
-    client = daemon.start()
-    pid = halted(daemon, client, "s")
+    client, pid = before_a(daemon, ram_lock="true")
     client.call("Warm", models=["a"], tier="ram")
     daemon.kill()
     client = daemon.start()
@@ -314,11 +308,7 @@ def test_reading_outlives_the_manager(daemon: Daemon) -> None:
 
 
 def test_reading_is_ordered_again_where_the_host_dies(daemon: Daemon) -> None:
-    file_of(daemon, "s")
-    drop(file_of(daemon, "a"))
-    configure(daemon, "a", "s", ram_lock="true")
-    client = daemon.start()
-    halted(daemon, client, "s")
+    client, _ = before_a(daemon, ram_lock="true")
     with waits(daemon, "a") as waiting:
         daemon.until(lambda: ram(client)["bookedBytes"] == 2 * SMALL)
         host = daemon.host_pid()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from typing import Any
 
 import pytest
@@ -14,10 +15,11 @@ WARMED = '''
 import os, threading, time
 
 class Warmed:
-    """Writes down what is called. `gate`: a file for which each call of `run` waits."""
+    """Writes down what is called, and its pid. `gate`: a file for which each call of `run` waits."""
     def __init__(self, log, gate=None, answers=(), own=None):
         self.log, self.gate, self.own = log, gate, own
         self.answers = [float(a) if a == "inf" else a for a in answers]
+        with open(log + ".pid", "w") as file: file.write(str(os.getpid()))
     def note(self, what):
         with open(self.log, "a") as file: file.write(what + "\\n")
     def run(self, x=None):
@@ -66,6 +68,11 @@ class Machine:
     @property
     def calls(self) -> list[str]:
         return self.log.read_text().splitlines() if self.log.exists() else []
+
+    @property
+    def pid(self) -> int:
+        """Of the process in which the model was loaded last."""
+        return int(self.log.with_name("calls.pid").read_text())
 
     def status(self) -> dict[str, Any]:
         return self.daemon.model("m")
@@ -144,12 +151,10 @@ def test_a_warm_up_that_hangs_is_ended_with_its_worker_and_its_limit_is_named(ma
     machine.configure('method = "run"\ntimeout = "1s"', gate=str(machine.gate))
     client = machine.daemon.start()
     client.send("Load", {"model": "m"})
-    machine.until_calls(1)
-    pid = machine.daemon.until(lambda: [w["pid"] for w in machine.status()["workers"]])[0]
     with pytest.raises(Refused) as caught:
         client.result()
     assert "warmup.timeout" in caught.value.parameters["reason"]
-    machine.daemon.until(lambda: gone(pid))
+    machine.daemon.until(lambda: gone(machine.pid))
 
 
 def test_an_unload_ends_a_warm_up(machine: Machine) -> None:
@@ -197,7 +202,7 @@ def test_on_demand_a_second_load_needs_none_even_after_a_restart_of_the_daemon(m
         assert machine.status()["warmup"] == "done"
         client.call("Unload", models=["m"])
     assert machine.calls == ["run"]
-    machine.daemon.signal(2)
+    machine.daemon.signal(signal.SIGINT)
     machine.daemon.start().call("Load", model="m")
     assert machine.calls == ["run"]
 
