@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 
 LOADS = ("loading", "warming")
+"""States in which an object is not there yet."""
 
 
 class Holdings:

@@ -10,8 +10,6 @@ import contextlib
 import copy
 import ctypes
 import enum
-import inspect
-import os
 import queue
 import threading
 import time
@@ -21,13 +19,13 @@ from typing import TYPE_CHECKING, Any, cast
 from ..errors import NoSuchMethod
 from ..runtimes import CallCancelled, Cancellation, LoadAborted
 from .allocator import give_back_memory
+from .answering import CallContext, answer, client_context
 from .calls import Call, one_line, traceback_of
 from .records import Warmth
 from .warmup import ASYNC, WarmupFailed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import ModuleType
     from typing import Protocol
 
     from ..runtimes import LoadedModel, Parkable, Progress, Runtime
@@ -54,7 +52,7 @@ POLITE_ABORT_S = 0.5
 """A load that does not look whether it is still wanted is interrupted after this time."""
 
 
-class _Order(enum.Enum):
+class _Task(enum.Enum):
     """What a thread is to do, apart from calls."""
 
     PARK = "park"
@@ -78,7 +76,7 @@ class ModelThread:
         watcher: Watcher,
     ) -> None:
         self.key = key
-        self._context = _client_context()
+        self._context = client_context()
         self.lease_in_environment = False
         self._load = load
         self._runtime = runtime
@@ -89,7 +87,7 @@ class ModelThread:
         self._stop_warmup = Cancellation()
         self._loop = loop
         self._watcher = watcher
-        self._orders: queue.SimpleQueue[Call | _Order] = queue.SimpleQueue()
+        self._tasks: queue.SimpleQueue[Call | _Task] = queue.SimpleQueue()
         self._unwanted = False
         self._loading = True
         self._told = (0.0, "")
@@ -101,22 +99,22 @@ class ModelThread:
 
     def submit(self, call: Call) -> None:
         """Runs the call after those submitted before."""
-        self._orders.put(call)
+        self._tasks.put(call)
 
     def park(self) -> None:
         """Has the object give back its device memory: `parked` or `park_failed` follows."""
-        self._orders.put(_Order.PARK)
+        self._tasks.put(_Task.PARK)
 
     def unpark(self) -> None:
         """Has it load again: `loaded` or `failed` follows, as for a load."""
         self._told, self._loading = (0.0, ""), True
-        self._orders.put(_Order.UNPARK)
+        self._tasks.put(_Task.UNPARK)
 
     def close(self) -> None:
         """Closes the object after what was ordered before; ends its load, or way back, if that is under way."""
         self._unwanted = True
         self._stop_warmup.cancel()
-        self._orders.put(_Order.CLOSE)
+        self._tasks.put(_Task.CLOSE)
         if self._loading:
             self._loop.after(POLITE_ABORT_S, self._interrupt)
 
@@ -130,17 +128,17 @@ class ModelThread:
                 model = self._load(self._progress)
                 warmth = self._warm_up(model)
             self._tell_loaded(model, warmth)
-            while (order := self._next()) is not _Order.CLOSE:
-                if order is _Order.PARK:
+            while (task := self._next()) is not _Task.CLOSE:
+                if task is _Task.PARK:
                     self._warmup = None
                     self._park(model)
-                elif order is _Order.UNPARK:
+                elif task is _Task.UNPARK:
                     with self._interruptible():
                         self._unpark(model)
                     self._tell_loaded(model, Warmth(runtime=self._version))
-                elif order.claim():
-                    self._run(model, order)
-                del order  # an idle object keeps no one's arrays
+                elif task.claim():
+                    self._run(model, task)
+                del task  # an idle object keeps no one's arrays
         except LoadAborted:
             pass
         except BaseException as error:
@@ -169,11 +167,11 @@ class ModelThread:
         if not self._unwanted:
             self._tell(self._watcher.loaded, self.key, bool(getattr(model, "parks", False)), warmth)
 
-    def _next(self) -> Call | _Order:
+    def _next(self) -> Call | _Task:
         """What is to be done next. While nothing waits, the calls of a warm-up are made."""
-        while self._warmup is not None and self._orders.empty():
+        while self._warmup is not None and self._tasks.empty():
             self._warm_beside(self._warmup)
-        return self._orders.get()
+        return self._tasks.get()
 
     # Its warm-up.
 
@@ -258,9 +256,9 @@ class ModelThread:
             self._tell(self._watcher.progressed, self.key, phase, fraction)
 
     def _run(self, model: LoadedModel, call: Call) -> None:
-        with _CallContext(self, call):
+        with CallContext(self._context, call, in_environment=self.lease_in_environment):
             try:
-                self._answer(model, call)
+                answer(self.key, model, call)
             except CallCancelled:
                 call.error(call.cancelled_error())
             except NoSuchMethod as error:
@@ -269,22 +267,6 @@ class ModelThread:
                 if self._is_of_memory(error):
                     self._tell(self._watcher.ran_out, self.key)
                 call.failed(error)
-
-    def _answer(self, model: LoadedModel, call: Call) -> None:
-        if call.method not in model.methods():
-            raise NoSuchMethod(model=self.key, method=call.method)
-        args, kwargs = call.arguments()
-        result = model.call(call.method, args, kwargs, stream=call.stream, cancelled=call.cancelled)
-        del args, kwargs
-        if not isinstance(result, Iterator):
-            _look(call)
-            call.result(result)
-        elif call.stream:
-            call.last_piece(_each(result, call, call.piece))
-        else:
-            pieces: list[Any] = []
-            last = _each(result, call, pieces.append)
-            call.result(pieces if last is None else [*pieces, last])
 
     def _tell(self, tell: Callable[..., None], *args: Any, **named: Any) -> None:
         self._loop.soon(lambda: tell(*args, **named))
@@ -303,61 +285,9 @@ class ModelThread:
             _raise_in(threading.get_ident(), None)
 
 
-class _CallContext:
-    """Model code that calls models asks under the lease of its own call, and within its time limit."""
-
-    def __init__(self, thread: ModelThread, call: Call) -> None:
-        self.context, self.in_environment = thread._context, thread.lease_in_environment
-        self.lease, self.deadline = call.lease.id, call.deadline
-
-    def __enter__(self) -> None:
-        if self.context is not None:
-            self.context.current_lease.set(self.lease)
-            self.context.current_deadline.set(self.deadline)
-        if self.in_environment:
-            os.environ["LAZYD_LEASE"] = self.lease
-
-    def __exit__(self, *_: object) -> None:
-        if self.context is not None:
-            self.context.current_lease.set(None)
-            self.context.current_deadline.set(None)
-        if self.in_environment:
-            os.environ.pop("LAZYD_LEASE", None)
-
-
-def _client_context() -> ModuleType | None:
-    """Where the client library looks for the call within which it is used, if it is there at all."""
-    try:
-        from ..client import context
-    except ImportError:
-        return None
-    return context
-
-
-def _each(pieces: Iterator[Any], call: Call, take: Callable[[Any], None]) -> Any:
-    """Takes each piece; what the iterator returned at its end. Raises `CallCancelled`."""
-    try:
-        while True:
-            _look(call)
-            try:
-                piece = next(pieces)
-            except StopIteration as end:
-                return end.value
-            _look(call)
-            take(piece)
-    finally:
-        if inspect.isgenerator(pieces):
-            pieces.close()
-
-
 def _reason(error: BaseException) -> str:
     """Why it failed, in one line."""
     return str(error) if isinstance(error, WarmupFailed) else one_line(error)
-
-
-def _look(call: Call) -> None:
-    if call.cancelled():
-        raise CallCancelled
 
 
 def _raise_in(thread: int, kind: type[BaseException] | None) -> None:

@@ -17,6 +17,7 @@ import json
 import math
 import random
 import struct
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ..wire.values import Array
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     """A text that repeats some words until it has so many tokens."""
 
 MOST_RANDOM = 127
+"""Every dtype of whole numbers can hold it."""
 CODES = {
     "bool": "?",
     "int8": "b",
@@ -48,6 +50,7 @@ CODES = {
 }
 """How `struct` packs an element, or half of one that is complex."""
 AT_ONCE = 65536
+"""So many elements are packed at once."""
 
 
 def made(value: Any, call: int, text_of: TextOf) -> Any:
@@ -108,10 +111,8 @@ class Maker:
             one = struct.pack(f"<{code}", int(number) if is_whole else number)
             return (one + bytes(len(one)) * is_complex) * count
         self._random = self._random or random.Random(self._call)
-        draw = self._random.random
-        if is_whole:
-            most = 1 if dtype == "bool" else MOST_RANDOM
-            draw = lambda: self._random.randint(0, most)  # noqa: E731
+        most = 1 if dtype == "bool" else MOST_RANDOM
+        draw = partial(self._random.randint, 0, most) if is_whole else self._random.random
         left, parts = count * (1 + is_complex), []
         while left:
             n = min(left, AT_ONCE)
@@ -140,8 +141,7 @@ def _number(fill: Any) -> Any:
 def _spelled(dtype: str) -> str:
     """As numpy spells it in full: ``<f4``."""
     size = struct.calcsize(f"<{CODES[dtype]}") * (2 if dtype.startswith("complex") else 1)
-    kind = {"b": "b", "i": "i", "u": "u", "f": "f", "c": "c"}[dtype[0]]
-    return f"{'|' if size == 1 else '<'}{kind}{size}"
+    return f"{'|' if size == 1 else '<'}{dtype[0]}{size}"
 
 
 def _numpy() -> ModuleType | None:

@@ -68,7 +68,7 @@ class Object:
     last_used: float | None = None
     parks: bool = False
     """It can give back its device memory and stay."""
-    warmth: Warmth = field(default_factory=lambda: Warmth())
+    warmth: Warmth = field(default_factory=Warmth)
     drain: Drain | None = None
     leases: dict[str, Lease] = field(default_factory=dict)
 

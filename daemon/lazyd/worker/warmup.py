@@ -13,7 +13,7 @@ from .calls import one_line
 if TYPE_CHECKING:
     from ..runtimes import Cancellation, LoadedModel
 
-SYNC, ASYNC, ON_DEMAND = "sync", "async", "on-demand"
+ASYNC, ON_DEMAND = "async", "on-demand"
 
 
 class WarmupFailed(Exception):
