@@ -38,7 +38,7 @@ def unload(world: World, event: Unload) -> None:
             requests.answer_all(world, model, Cancelled(model=model.key))  # an unload ends a load
         if instance is not None:
             wish.pending[model.key] = instance
-            world.touch(model)
+        world.touch(model)
     if event.all and event.force:
         wish.unloaded += [key for key in locks.end_all(world, Reason.ASKED) if key not in wish.pending]
     world.unloads[wish.request] = wish

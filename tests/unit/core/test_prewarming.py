@@ -168,6 +168,20 @@ def test_what_was_unloaded_by_name_is_not_brought_back_by_a_guess() -> None:
     assert day.state("a") is State.COLD
 
 
+def test_a_guess_for_which_there_was_no_room_is_given_up_when_its_model_is_unloaded_by_name() -> None:
+    day = Day(spec("a"), spec("b"), sizes={"a": 6, "b": 6})
+    last = visited(day, "a", Window(500, 590))
+    day.until(last + 450)
+    held = day.get("b", hold_s=60.0)
+    day.until(last + 500)
+    day.granted(held)
+    assert day.state("a") is State.COLD
+    day.unload("a")
+    day.unload("b", force=True)
+    day.until(last + 580)
+    assert (day.state("a"), day.state("b")) == (State.COLD, State.COLD)
+
+
 def test_what_was_cold_already_when_it_was_unloaded_by_name_is_not_brought_back_until_somebody_asks() -> None:
     day = Day(spec("a"))
     last = visited(day, "a", Window(500, 520))
