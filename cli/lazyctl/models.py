@@ -217,7 +217,7 @@ def _times(model: dict[str, Any], what: str) -> str:
     middle, high = model.get(f"{what}MedianSec"), model.get(f"{what}P95Sec")
     success = model.get(f"{what}Success")
     parts = [] if middle is None or high is None else [f"{duration(middle)} as a rule, 95 % within {duration(high)}"]
-    return ", ".join(parts if success is None else [*parts, f"{success:.0%} succeeded"])
+    return ", ".join(parts if success is None else [*parts, f"{_percent(success)} succeeded"])
 
 
 def _or(seconds: float | None, otherwise: str) -> str:

@@ -101,9 +101,10 @@ class Session:
         """A result, in words."""
         click.echo("\n".join(lines), color=self.out.colour)
 
-    def say_degraded(self, why: str) -> None:
-        """A model's fallback has answered: one line on standard error, beside the result."""
-        click.echo(self.err.paint(one_line(f"degraded: {why}"), "yellow"), err=True, color=self.err.colour)
+    def say_degraded(self, why: str | None) -> None:
+        """If a model's fallback has answered, one line on standard error, beside the result."""
+        if why is not None:
+            click.echo(self.err.paint(one_line(f"degraded: {why}"), "yellow"), err=True, color=self.err.colour)
 
     def print_json(self, reply: Any) -> None:
         """A reply as it came, on one line. JSON is UTF-8 whatever the locale says."""

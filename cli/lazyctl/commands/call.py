@@ -41,8 +41,7 @@ def call(session: Session, model: str, method: str, arguments: str | None, timeo
     with session.client() as client, LoadWatch(session, model) as watch:
         answer = client.answer(model, method, args, kwargs, timeout=timeout)
         watch.done()
-    if answer.degraded is not None:
-        session.say_degraded(answer.degraded)
+    session.say_degraded(answer.degraded)
     if session.json:
         session.print_json(call_reply(answer))
     elif isinstance(answer.result, str):

@@ -52,8 +52,7 @@ def run(session: Session, model: str, prompt: str, max_tokens: int, timeout: flo
     with session.client() as client:
         if session.json:
             answer = client.answer(model, "complete", [prompt], arguments, timeout=timeout)
-            if answer.degraded is not None:
-                session.say_degraded(answer.degraded)
+            session.say_degraded(answer.degraded)
             session.print_json(call_reply(answer))
             return
         told: list[str] = []

@@ -97,7 +97,7 @@ def _need(told: Mapping[str, Any]) -> str:
 
 
 def with_file(by_device: Mapping[str, int], file: int) -> dict[str, int]:
-    """What is told without the file that it maps in RAM, with it. RAM is the last device."""
+    """Bytes of devices, with those of the file that it maps, which are RAM's; RAM is the last device."""
     return {device: count + (file if device == "ram" else 0) for device, count in by_device.items()}
 
 

@@ -9,8 +9,8 @@ import click
 from ..group import command, timeout_option
 from ..models import cached, in_order, model_lines
 from ..names import MODEL
+from ..program import complain
 from ..session import Reply, Session
-from ..terminal import one_line
 
 
 @command(
@@ -46,7 +46,7 @@ def warm(session: Session, models: tuple[str, ...], tier: str | None, wait: bool
         return
     session.say(*model_lines(in_order(reply["models"]), session.out))
     for warning in reply.get("warnings") or []:
-        click.echo(f"lazyctl: {one_line(warning)}", err=True)
+        complain(warning, 0)
 
 
 def _watched(session: Session, models: tuple[str, ...], timeout: float | None, asked: dict[str, Any]) -> Reply:

@@ -49,16 +49,12 @@ class Table:
 
     def _value(self, here: KeyPath, kind: Kind | Group | Each, value: object) -> Any:
         """Raises `Wrong`, without a fault where all have been reported."""
-        if isinstance(kind, Group | Each) and not isinstance(value, dict):
+        if not isinstance(kind, Group | Each):
+            return kind.read(value, self._sources.base(here))
+        if not isinstance(value, dict):
             remedy = f"write [{key_text(here)}] on a line of its own and the keys below it"
             raise Wrong(Fault(f"expected a table, not {kind_of(value)}", remedy))
-        if isinstance(kind, Group):
-            assert isinstance(value, dict)
-            return self._group(here, kind, value)
-        if isinstance(kind, Each):
-            assert isinstance(value, dict)
-            return self._each(here, kind, value)
-        return kind.read(value, self._sources.base(here))
+        return self._group(here, kind, value) if isinstance(kind, Group) else self._each(here, kind, value)
 
     def _group(self, here: KeyPath, group: Group, table: Mapping[str, object]) -> Any:
         before = len(self._report.problems)
