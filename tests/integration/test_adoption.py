@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 
 import pytest
 
@@ -173,12 +172,11 @@ def test_a_host_that_dies_is_replaced_and_the_next_call_works(daemon: Daemon) ->
         daemon.until(lambda: client.call("Status")["daemon"]["state"] == "running")
 
 
-def test_after_sigkill_the_next_hot_call_comes_soon(daemon: Daemon) -> None:
-    """Mostly the start of a Python process; the figure itself stands in the benchmarks."""
+def test_after_sigkill_the_next_call_is_hot(daemon: Daemon) -> None:
+    """How soon it comes stands in the benchmarks."""
     with daemon.start() as client:
         pid = client.call("Call", model="echo", method="pid")["result"]
         daemon.kill()
-        began = time.monotonic()
         with daemon.start() as again:
-            assert again.call("Call", model="echo", method="pid")["result"] == pid
-        assert time.monotonic() - began < 3.0
+            answer = again.call("Call", model="echo", method="pid")
+    assert (answer["result"], answer["coldStart"]) == (pid, False)

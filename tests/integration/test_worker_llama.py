@@ -18,6 +18,8 @@ if not (MODELS / "smollm2.gguf").exists() or not (MODELS / "gemma.gguf").exists(
 
 PARIS = "The capital of France is"
 STORY = "Once upon a time"
+SOON_S = 5.0
+"""What is cancelled here would take longer than that on any machine."""
 
 
 @pytest.fixture(scope="module")
@@ -93,7 +95,7 @@ def test_cancelling_stops_within_a_token(client: Client, stream: bool) -> None:
     while "error" not in header:
         header = client.next().header
     assert header["error"] == "Cancelled"
-    assert time.monotonic() - began < 1.0
+    assert time.monotonic() - began < SOON_S
     assert "Paris" in client.call("complete", PARIS, max_tokens=8, temperature=0)
 
 
@@ -105,7 +107,7 @@ def test_a_client_that_leaves_stops_its_generation(manager: Manager, worker: str
     gone.close()
     began = time.monotonic()
     channel.expect("closed", lease="gone")
-    assert time.monotonic() - began < 1.0
+    assert time.monotonic() - began < SOON_S
     assert "Paris" in client.call("complete", PARIS, max_tokens=8, temperature=0)
 
 
@@ -118,7 +120,7 @@ def test_a_long_prompt_can_be_cancelled_while_it_is_read(manager: Manager) -> No
     began = time.monotonic()
     client.send({"cancel": number})
     assert client.next().header["error"] == "Cancelled"
-    assert time.monotonic() - began < 1.0
+    assert time.monotonic() - began < SOON_S
     assert client.call("complete", PARIS, max_tokens=4)
     manager.stop("gemma", grace_s=20)
 

@@ -265,7 +265,7 @@ def test_a_repeated_release_that_had_been_carried_out_is_done(client: Any, daemo
 
 
 def test_patience_ends(client: Any, daemon: FakeDaemon, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reconnect, "PATIENCE_S", 0.1)
+    monkeypatch.setattr(reconnect, "PATIENCE_S", 1.0)
     daemon.on["Health"] = lambda _: {}
     client.health()
     daemon.kill()
@@ -274,7 +274,7 @@ def test_patience_ends(client: Any, daemon: FakeDaemon, monkeypatch: pytest.Monk
     began = time.monotonic()
     with pytest.raises(lazyd.Unavailable):  # the time is over: no waiting any more
         client.health()
-    assert time.monotonic() - began < 0.09
+    assert time.monotonic() - began < 0.9
     daemon.restart()
     client.health()
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-from time import monotonic
 
 import pytest
 
@@ -19,10 +18,10 @@ READY = {"model": "m", "state": "ready", "since": 1.0}
 LOADING = {"model": "m", "state": "loading", "since": 1.0}
 
 
-async def test_without_a_host_nothing_is_waited_for(manager: Manager) -> None:
-    began = monotonic()
-    assert not await manager.start()
-    assert monotonic() - began < 0.5
+async def test_without_a_host_nothing_is_waited_for(manager: Manager, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hostlink, "HELLO_S", 600.0)
+    async with asyncio.timeout(20):
+        assert not await manager.start()
     assert manager.told == []
 
 
@@ -72,15 +71,17 @@ async def test_a_silent_worker_is_known_by_what_the_host_last_heard(
     assert [type(event) for event in manager.told] == [HostFound, ObjectReady, LeaseBusy]
 
 
-async def test_a_worker_that_dies_during_the_adoption_is_not_waited_for(manager: Manager, host: FakeHost) -> None:
+async def test_a_worker_that_dies_during_the_adoption_is_not_waited_for(
+    manager: Manager, host: FakeHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(adoption, "SILENCE_S", 600.0)
     host.add("w")
     started = asyncio.create_task(manager.start())
     await until(lambda: "w" in host.channels)
     host.channels.pop("w").close()
     host.say({"is": "exited", "worker": "w", "status": None, "signal": 9, "log": "out of memory"})
-    began = monotonic()
-    await started
-    assert monotonic() - began < 1.0
+    async with asyncio.timeout(20):
+        await started
     assert manager.told[1:] == [WorkerExited(worker="w", signal=9, log="out of memory")]
 
 
