@@ -107,28 +107,38 @@ def _without_schedule(path: KeyPath, table: Mapping[str, object], report: Report
 def _check_together(path: KeyPath, table: Mapping[str, object], report: Report, whole: bool) -> None:
     """What one key demands of the others."""
     runtime = table.get("runtime")
-    family = "*" in path[1]
     if runtime is None and whole and not any(is_model(value) for value in table.values()):
         report.wrong((*path, "runtime"), "missing", f"say what loads it: {', '.join(keys.BUILT_RUNTIMES)}")
     if isinstance(runtime, str) and runtime in keys.BUILT_RUNTIMES:
-        for name in keys.REQUIRED[runtime]:
-            if name not in table and whole:
-                report.wrong((*path, name), f"missing: runtime {quoted(runtime)} needs it", _example(name))
-        for name in table:
-            key = MODEL.get(name)
-            if key is not None and key.only and runtime not in key.only:
-                report.wrong((*path, name), f"runtime {quoted(runtime)} has no such key", "leave it out")
-        if family and runtime != "python":
-            report.wrong((*path, "runtime"), "a family needs runtime python", 'write runtime = "python"')
+        _check_runtime(path, table, runtime, report, whole)
+    family = "*" in path[1]
     if "max_loaded" in table and not family:
         report.wrong((*path, "max_loaded"), "only a family has it", 'leave it out, or name a family as "strategy/*"')
     if family and table.get("tier") == Tier.RESIDENT:
         report.wrong((*path, "tier"), "a family cannot be resident: its members are not known", 'write "on-demand"')
     options = table.get("options")
-    if runtime == "llama_cpp" and isinstance(options, dict) and locks_a_mapped_file(options):
-        what = f"does not fit a mapped file: {LOCKED}"
-        report.wrong((*path, "options", "use_mlock"), what, UNLOCKED)
-    for name in options if isinstance(options, dict) else ():
+    if isinstance(options, dict):
+        _check_options(path, options, runtime, report)
+
+
+def _check_runtime(path: KeyPath, table: Mapping[str, object], runtime: str, report: Report, whole: bool) -> None:
+    """What its runtime demands."""
+    for name in keys.REQUIRED[runtime]:
+        if name not in table and whole:
+            report.wrong((*path, name), f"missing: runtime {quoted(runtime)} needs it", _example(name))
+    for name in table:
+        key = MODEL.get(name)
+        if key is not None and key.only and runtime not in key.only:
+            report.wrong((*path, name), f"runtime {quoted(runtime)} has no such key", "leave it out")
+    if "*" in path[1] and runtime != "python":
+        report.wrong((*path, "runtime"), "a family needs runtime python", 'write runtime = "python"')
+
+
+def _check_options(path: KeyPath, options: Mapping[str, object], runtime: object, report: Report) -> None:
+    """What its runtime is given."""
+    if runtime == "llama_cpp" and locks_a_mapped_file(options):
+        report.wrong((*path, "options", "use_mlock"), f"does not fit a mapped file: {LOCKED}", UNLOCKED)
+    for name in options:
         if name in MODEL:
             report.warn(
                 (*path, "options", name),

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from ..runtimes import member_of, runtime_named
 from .allocator import share_one_heap
 from .objects import ModelThread
-from .warmup import Order
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from .calls import Call
     from .loop import Loop
     from .records import Action, Object, Warmth
-    from .warmup import Warmup
+    from .warmup import Order, Warmup
 
     class House(Protocol):
         """What the worker does for its objects."""
@@ -58,11 +57,10 @@ class Holdings:
     def __bool__(self) -> bool:
         return bool(self._threads)
 
-    def load(self, model: str, order: Order | None = None) -> None:
+    def load(self, model: str, order: Order) -> None:
         """Loads an object, or has a parked one come back, after it has been unloaded or parked if that is under way."""
         known = self._house.admission.objects.get(model)
-        if order is not None:
-            self._orders[model] = order
+        self._orders[model] = order
         if known is None:
             self._start(model)
         elif known.state in ("unloading", "parking"):
@@ -201,8 +199,7 @@ class Holdings:
         def load(progress: Progress) -> LoadedModel:
             return runtime.load(self.spec, member, progress)
 
-        order = self._orders.get(model) or Order()
-        thread = ModelThread(model, load, runtime, order, self._house.loop, self)
+        thread = ModelThread(model, load, runtime, self._orders[model], self._house.loop, self)
         thread.lease_in_environment = member is None
         self._threads[model] = thread
         self._house.admission.loading(model, time.monotonic())
