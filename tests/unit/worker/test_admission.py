@@ -10,6 +10,8 @@ from lazyd.worker.admission import ORPHANED_S, Admission
 from lazyd.worker.records import FRESH_S, Drop, Emptied, Lease, Revoke, Tell
 
 MODEL = "gemma"
+NOT_WARMED = {"warmup": "", "warmupS": 0.0, "runtime": "", "problem": ""}
+"""What is told of an object without a warm-up."""
 
 
 class Desk:
@@ -58,9 +60,6 @@ def still_busy(number: int) -> Tell:
 
 
 # Tokens.
-
-
-NOT_WARMED = {"warmup": "", "warmupS": 0.0, "runtime": "", "problem": ""}
 
 
 def test_a_token_serves_one_connection(desk: Desk) -> None:

@@ -167,7 +167,8 @@ class Measuring:
         self._finder.sooner()  # one that does not answer may have been taken out
 
     def _tell_of_unseen(self) -> None:
-        """That there may be GPUs which nobody has seen yet, or that there are none any more: before `seen` is done."""
+        """Tells the core that there may be GPUs which nobody has seen, or that there are no such any more. To be called
+        before `seen` is done: who waits for that is refused for a reason."""
         unseen = [name for name, sampler in self._samplers.items() if sampler.is_unseen]
         problem = next(iter(self.warnings), f"{DRIVER}: no answer for {', '.join(unseen)}" if unseen else None)
         if problem != self._problem:
