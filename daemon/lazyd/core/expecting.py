@@ -100,7 +100,8 @@ def lead_s(model: Model) -> float:
 def kept_until(instance: Instance, now: float) -> float | None:
     """When an idle model has had its time, so far as is known now; None: never.
 
-    An idle time that was written down is kept. Without one a habit may shorten or lengthen the default.
+    An idle time that was written down is kept. Without one a habit may lengthen the default, and shorten it if that
+    is safe (`may_shorten`).
     """
     model = instance.model
     timeout_s = model.spec.idle_timeout_s
@@ -114,7 +115,19 @@ def kept_until(instance: Instance, now: float) -> float | None:
     if known is None:
         return default
     until = max((span.end for span in known if is_in(span, model, now)), default=settled)
-    return max(until, default) if model.spec.prewarm.when is PrewarmWhen.SCHEDULE else until
+    return until if until >= default or may_shorten(model) else default
+
+
+def may_shorten(model: Model) -> bool:
+    """Whether it may be freed before the default idle time is over: if it comes at a period, at which it is brought
+    back, or was seldom back so soon.
+
+    Any other would meet more cold starts than with the default alone, as a price per second says that it should. That
+    is a surprise to somebody who has written nothing down; memory that is held for ten minutes is none.
+    A schedule says when it is needed for certain, but not that nobody comes in between.
+    """
+    habit, timeout_s = habit_of(model), model.spec.idle_timeout_s
+    return habit is not None and timeout_s is not None and habit.may_leave_within(timeout_s)
 
 
 def is_settling(instance: Instance, now: float) -> bool:
@@ -130,7 +143,10 @@ def is_past_its_time(instance: Instance, now: float) -> bool:
     known = spans(model)
     if model.kept or known is None or instance.last_used + SETTLE_S > now:
         return False
-    return not any(is_in(span, model, now) for span in known)
+    if any(is_in(span, model, now) for span in known):
+        return False
+    until = kept_until(instance, now)
+    return model.spec.idle_written or (until is not None and until <= now)
 
 
 def is_in(span: Span, model: Model, now: float) -> bool:

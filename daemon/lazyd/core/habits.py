@@ -35,6 +35,10 @@ LOADS = 2.0
 """A load costs so many times its holding: it takes the disk and a processor as well."""
 TRUST = 0.125
 """How much the last visit changes the trust in beats."""
+REGULAR = 0.5
+"""A beat is relied on if it brings the next use more likely than not."""
+SELDOM = 0.05
+"""What happens less often than this is seldom: one cold start of twenty."""
 RIGHT = 2.0
 """A beat was right about what came within so many times what was told."""
 
@@ -114,6 +118,16 @@ class Habit(msgspec.Struct, omit_defaults=True, gc=False):
         first = min(self.beats, key=lambda beat: beat.next_s)
         return self.began + first.next_s, first.within_s
 
+    @property
+    def surest(self) -> float:
+        """How likely its surest beat brings it in time, from 0 to 1."""
+        return self.trust * max((beat.chance for beat in self.beats), default=0.0)
+
+    def may_leave_within(self, age_s: float) -> bool:
+        """Whether it can be freed before it was away for so long, and hardly ever is missed in that time: it comes by a
+        beat, or was seldom back so soon."""
+        return self.surest > REGULAR or self.gaps.chance(VISIT_S, age_s) < SELDOM
+
     def windows(self, price_s: float, load_s: float) -> tuple[Window, ...]:
         """When it is worth being hot, by the time since its last use.
 
@@ -125,14 +139,10 @@ class Habit(msgspec.Struct, omit_defaults=True, gc=False):
         if len(self.visits) < KNOWN:
             return ()
         dues = sorted(self._dues(price_s, load_s))
-        moments = list(slices(self.gaps, self._prior(), dues))
+        # The surer a beat, the fewer uses are to be expected that none foretells.
+        moments = list(slices(self.gaps, PRIOR * (1.0 - self.surest), dues))
         held = worth(moments, price_s, load_s)
         return tuple(described(held, dues)) or NEVER
-
-    def _prior(self) -> float:
-        """What is believed of uses that no beat foretells: the surer a beat, the fewer others are to be expected."""
-        surest = max((beat.chance for beat in self.beats), default=0.0)
-        return PRIOR * (1.0 - surest * self.trust)
 
     def _dues(self, price_s: float, load_s: float) -> Iterator[Due]:
         """When beats are expected, and when they will be once they were missed, as long as that is worth a load."""

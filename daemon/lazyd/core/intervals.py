@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 
 import msgspec
 
@@ -99,6 +99,18 @@ class Intervals(msgspec.Struct, omit_defaults=True, gc=False):
         count(self.ended, index, -moved)
         count(self.foretold, index, moved)
         return moved
+
+    def chance(self, age_s: float, until_s: float) -> float:
+        """How likely a gap that became so old ends before it is `until_s` old, for whatever reason.
+
+        Of one more gap it is not known, as in Jeffreys' estimate of a part: a few alone prove nothing.
+        """
+        gaps = [
+            ended + foretold
+            for ended, foretold in zip_longest(*map(numbers, (self.ended, self.foretold)), fillvalue=0.0)
+        ]
+        first, last = bin_of(age_s), bin_of(until_s)
+        return (sum(gaps[first:last]) / self.weight + 0.5) / (sum(gaps[first:]) / self.weight + 1.0)
 
     def hazards(self, prior: float = PRIOR) -> list[float]:
         """Returns per second to be expected in each bin, up to the last bin that any gap reached.

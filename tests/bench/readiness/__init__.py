@@ -5,6 +5,7 @@
 - `scenarios.py` what is compared with what
 - `plot.py` the picture in the docs
 - `speed.py` what learning costs itself
+- `asleep.py` what it costs to know when 10,000 models will be needed while none of them is
 
 ``python -m tests.bench.readiness`` prints the whole table (some minutes), with ``--svg FILE`` it draws, too.
 """
@@ -34,5 +35,14 @@ def figures() -> Iterator[Figure]:
                 [result.base.cold],
                 floor_name="10 min keep-alive, equal memory x time",
                 note=f"hindsight, holding only: {result.by_holding:,.0f}; loading ahead: {result.foreseen.cold:,}",
+            )
+            yield Figure(
+                f"{scenario.name}: cold starts, as it is",
+                "",
+                Goal(times=scenarios.NO_WORSE),
+                [result.as_it_is.cold],
+                [result.base.cold],
+                floor_name="10 min keep-alive",
+                note=f"in {result.as_it_is.held_s / result.base.held_s:.2f} x its memory x time",
             )
     yield from speed.figures()

@@ -43,7 +43,7 @@ DARK = {
 }  # fmt: skip
 LEGEND = (
     ("fixed", "fixed keep-alive (large: 10 min)"),
-    ("learned", "learned (large: a price of 600 s)"),
+    ("learned", "learned (large: as it is in lazyd)"),
     ("bound", "hindsight, holding only"),
     ("ahead", "hindsight, loading ahead"),
 )

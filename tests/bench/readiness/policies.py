@@ -85,15 +85,33 @@ def fixed(history: History, days: float, keep_s: Sequence[float]) -> list[Cost]:
 
 
 def learned(history: History, days: float, prices_s: Sequence[float]) -> list[Cost]:
-    """What `lazyd.core.habits` says, for each price of a cold start; it sees a use only once it has come."""
+    """What `lazyd.core.habits` says, for each price of a cold start; it sees a use only once it has come.
+
+    The default idle time, which stands as `lazyd.core.expecting.may_shorten` says, is ten minutes, or less where a cold
+    start is worth less.
+    """
     habit = Habit()
     costs = [start(history)] * len(prices_s)
     for began, gap_s, used in gaps(history, days):
         habit.arrived(began)
         for index, price_s in enumerate(prices_s):
-            windows = habit.windows(price_s, history.load_s) or (Window(0.0, price_s),)
+            windows = kept(habit, price_s, min(price_s, FIXED_S), history.load_s)
             costs[index] += rest(windows, gap_s, history.load_s, used=used)
     return costs
+
+
+def kept(habit: Habit, price_s: float, default_s: float, load_s: float) -> Sequence[Window]:
+    """When it is hot after its last use."""
+    windows = habit.windows(price_s, load_s)
+    if windows and habit.may_leave_within(default_s):
+        return windows
+    held = [Window(0.0, default_s)]
+    for window in windows:
+        if window.start_s > held[-1].end_s:
+            held.append(window)
+        elif window.end_s > held[-1].end_s:
+            held[-1] = Window(held[-1].start_s, window.end_s)
+    return held
 
 
 def curve(

@@ -7,6 +7,8 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 
+from lazyd.core.expecting import PRICE_S
+
 from . import policies
 from .policies import FIXED_S, Cost, Curve
 from .traces import (
@@ -29,9 +31,10 @@ from .traces import (
 
 SEED = 4
 BEST, NO_WORSE = 0.4, 1.1
-"""Goals for the cold starts at equal memory x time, beside a fixed keep-alive of ten minutes."""
+"""Goals for the cold starts at equal memory x time, beside a fixed keep-alive of ten minutes; the second also for those
+with the price that the daemon has, whatever they come of."""
 KEEPS_S = (30.0, 60.0, 120.0, 300.0, FIXED_S, 1200.0, HOUR_S, 2 * HOUR_S)
-PRICES_S = (30.0, 100.0, 300.0, FIXED_S, 1200.0, 3000.0, 10000.0)
+PRICES_S = (30.0, 100.0, 300.0, PRICE_S, 1200.0, 3000.0, 10000.0)
 
 
 @dataclass(frozen=True)
@@ -56,6 +59,11 @@ class Result:
     def base(self) -> Cost:
         """That of the fixed keep-alive of ten minutes."""
         return next(point.cost for point in self.fixed if point.setting == FIXED_S)
+
+    @property
+    def as_it_is(self) -> Cost:
+        """That of what is learned, with the price that the daemon has."""
+        return next(point.cost for point in self.learned if point.setting == PRICE_S)
 
     @property
     def cold(self) -> float:

@@ -184,6 +184,47 @@ def test_a_model_is_kept_while_a_session_lasts_and_no_longer() -> None:
     assert 85.0 <= first.end_s <= 300.0
 
 
+DEFAULT_S = 600.0
+
+
+@pytest.mark.parametrize(
+    ("uses", "may"),
+    [
+        (every(HOUR_S, 4), True),
+        (every(300.0, 6, jitter_s=2.0), True),
+        (at_random(900.0, 200), False),
+        (at_random(HOUR_S, 200), False),
+        (at_random(12 * HOUR_S, 200), True),
+        (at_random(12 * HOUR_S, 5), False),
+    ],
+    ids=["each hour", "every five minutes", "random, 15 min", "random, 1 h", "random, 12 h", "random, known of late"],
+)
+def test_who_comes_at_a_period_or_is_surely_not_back_soon_may_leave_before_the_default_time(
+    uses: list[float], may: bool
+) -> None:
+    assert of(uses).may_leave_within(DEFAULT_S) is may
+
+
+def test_a_period_that_no_longer_brings_the_uses_is_not_relied_on() -> None:
+    uses = every(HOUR_S, 10)
+    assert of(uses).may_leave_within(DEFAULT_S)
+    last = uses[-1]
+    assert not of([*uses, *(last + use for use in at_random(900.0, 40))]).may_leave_within(DEFAULT_S)
+
+
+def test_calls_of_one_run_do_not_count_as_coming_back() -> None:
+    runs = [begin + 5.0 * call for begin in at_random(12 * HOUR_S, 40) for call in range(5)]
+    assert of(runs).may_leave_within(DEFAULT_S)
+
+
+def test_the_chance_of_a_return_is_that_of_the_gaps_that_became_so_old() -> None:
+    gaps = Habit().gaps
+    for gap_s in [5.0, 100.0, 5.0, 5000.0, 5000.0] * 10:
+        gaps.add(gap_s)
+    assert gaps.chance(VISIT_S, DEFAULT_S) == pytest.approx(10.5 / 31, abs=0.02)
+    assert Habit().gaps.chance(VISIT_S, DEFAULT_S) == 0.5
+
+
 def test_gaps_with_a_long_tail_are_held_while_they_are_young() -> None:
     random, now = Random(8), 0.0
     habit = of([now := now + random.lognormvariate(5.0, 2.0) for _ in range(500)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import pytest
 
@@ -23,8 +24,7 @@ class Fixed(Habit):
 
     says: tuple[Window, ...] = ()
 
-    @property
-    def is_regular(self) -> bool:
+    def may_leave_within(self, age_s: float) -> bool:  # noqa: ARG002
         return True
 
     def windows(self, price_s: float, load_s: float) -> tuple[Window, ...]:  # noqa: ARG002
@@ -62,6 +62,53 @@ def test_who_comes_every_five_minutes_is_served_hot_from_the_third_time_on_and_f
     day.until(last + 120)
     assert day.state("alpha") is State.COLD
     assert day.core.world.models["alpha"].loads > 5
+
+
+def cold_starts(seed: int, gap_s: float, **fields: Any) -> int:
+    """Of somebody who comes at random."""
+    day, chance = Day(spec("a", **fields)), random.Random(seed)
+    cold = 0
+    for _ in range(120):
+        cold += not day.is_hot("a")
+        day.visit("a")
+        day.wait(day.load_s + chance.expovariate(1 / gap_s))
+    return cold
+
+
+@pytest.mark.parametrize("gap_s", [300.0, 900.0, 2700.0])
+def test_who_comes_at_random_meets_hardly_more_cold_starts_than_without_learning(gap_s: float) -> None:
+    learned = cold_starts(1, gap_s)
+    assert 1 < learned <= 1.05 * cold_starts(1, gap_s, prewarm=Prewarm(when=PrewarmWhen.OFF))
+
+
+def test_the_default_idle_time_of_who_comes_at_random_begins_after_the_last_call() -> None:
+    day = Day(spec("a"))
+    for gap_s in (700.0, 3000.0, 1800.0, 4500.0, 700.0):
+        day.visit("a")
+        day.wait(gap_s)
+    request = day.get("a")
+    day.wait(day.load_s + 1)
+    day.call(request)
+    day.wait(2000)
+    day.end_call(request)
+    day.close(request)
+    day.wait(590)
+    assert day.is_hot("a")
+    day.wait(20)
+    assert day.state("a") is State.COLD
+
+
+def test_a_guess_does_not_take_the_room_of_what_its_default_idle_time_keeps() -> None:
+    day = Day(spec("a"), spec("b"), sizes={"a": 6, "b": 6})
+    for gap_s in (700.0, 3000.0, 1800.0, 4500.0):
+        day.visit("b")
+        day.wait(gap_s)
+    last = visited(day, "a", Window(500, 520))
+    day.until(last + 450)
+    day.visit("b")
+    day.until(last + 515)
+    assert day.is_hot("b")
+    assert not day.is_hot("a")
 
 
 def test_an_idle_time_that_was_written_down_is_kept() -> None:
