@@ -5,6 +5,7 @@ Said in refusals, to who waits in vain, and by ``lazyctl status --why``. Looking
 
 from __future__ import annotations
 
+from . import uses
 from .eviction import quantum_until
 from .ledger import RAM, SLOTS, Device
 from .lifecycle import LOADS, State
@@ -157,6 +158,9 @@ def used(world: World, instance: Instance) -> list[str]:
         reasons.append("a client was given it just now, and has yet to call")
     if instance.state is State.READY and instance.model.waiters:
         reasons.append(waiting(instance.model))
+    users = [u.model.key for u in uses.users(world, instance.model) if u.state in LOADS or u.protected_until > now]
+    if users:
+        reasons.append(f"it is needed by {listed(users)} just now")
     if instance.ask_again > now:
         reasons.append("its worker has just said that it is busy")
     return reasons

@@ -13,7 +13,8 @@ from .lifecycle import LOADS, State
 from .needs import GPU
 from .readiness import readiness
 from .records import Instance, Model, Prediction, Worker
-from .rules import idle_until
+from .rules import idle_until, own_time
+from .uses import keepers
 from .wording import amounts, duration, listed, sentence
 from .world import World
 
@@ -130,15 +131,17 @@ def ready(world: World, instance: Instance) -> list[str]:
     if until is not None and instance.guess is None and is_settling(instance, now):
         found.append(f"when it leaves is decided {duration(SETTLE_S)} after its last use (prewarm)")
     elif until is None and not model.kept:
-        found.append("it does not leave for being idle (idle_timeout)")
+        found.append(f"it does not leave for being idle ({idle_rule(world, instance, until)})")
     elif until is not None and now < until < float("inf"):
-        found.append(f"unless it is used, it leaves in {duration(until - now)} ({idle_rule(instance)})")
+        found.append(f"unless it is used, it leaves in {duration(until - now)} ({idle_rule(world, instance, until)})")
     return found
 
 
-def idle_rule(instance: Instance) -> str:
-    """Which key of the configuration says so."""
+def idle_rule(world: World, instance: Instance, until: float | None) -> str:
+    """Which key of the configuration says until when it stays. What uses it may stay for longer."""
     spec = instance.model.spec
+    if until != own_time(instance, world.now):
+        return f"{listed([user.model.key for user in keepers(world, instance.model)])} uses it"
     if instance.guess is not None or (not spec.idle_written and spans(instance.model) is not None):
         return "prewarm"
     return "idle_timeout" if instance.leases or spec.idle_timeout_s is not None else "transient"

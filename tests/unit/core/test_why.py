@@ -218,6 +218,23 @@ def test_an_object_of_a_family_gives_back_its_place_and_the_last_one_all() -> No
     assert "would give back its place" in text(story, "strategy/x")
 
 
+def test_what_is_used_by_another_says_by_whom_and_stays_as_long() -> None:
+    story = Story(spec("ocr", uses=("det",), idle_timeout_s=300), spec("det", idle_timeout_s=10))
+    request = story.get("ocr")
+    story.ready("det")
+    assert "It does not leave for being idle (ocr uses it)." in said(story, "det")
+    story.ready("ocr", after=60)
+    story.call(request)
+    story.wait(100)
+    assert "It does not leave for another: it is needed by ocr just now." in said(story, "det")
+    story.end_call(request)
+    story.close(request)
+    story.wait(100)
+    assert "It may leave for another" in text(story, "det")
+    assert "Unless it is used, it leaves in 3 min (ocr uses it)." in said(story, "det")
+    assert "Unless it is used, it leaves in 3 min (idle_timeout)." in said(story, "ocr")
+
+
 # Waiting
 
 
