@@ -59,6 +59,15 @@ class Beat(msgspec.Struct, frozen=True, gc=False):
     is_on_time: bool
     """The last use was one of this beat."""
 
+    def __post_init__(self) -> None:
+        """What was kept in a file may be damaged.
+
+        :raises ValueError: it is no beat
+        """
+        is_sound = 0 < self.period_s < math.inf and 0 < self.spread_s < math.inf and 0 <= self.chance <= 1
+        if not is_sound or not math.isfinite(self.next_s):
+            raise ValueError("damaged beat")
+
     @property
     def within_s(self) -> float:
         """How far from its time a use may be, as people are told."""

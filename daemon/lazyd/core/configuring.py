@@ -8,9 +8,10 @@ has failed by the old one may be loaded at once.
 
 from __future__ import annotations
 
-from . import locks, names
+from . import lives, locks, names, plans
 from .events import Configure
 from .ledger import CUDA, SLOTS, Device, slots_of
+from .lifecycle import State
 from .monitoring import NOTHING
 from .records import Model
 from .spec import Config, ModelSpec, Tier
@@ -64,9 +65,13 @@ def follow(world: World, model: Model | None, pins: frozenset[str]) -> None:
             locks.end_of(world, model.key, "configuration changed")
         elif spec.warmup != model.spec.warmup and model.unfit:
             model.failures, model.retry_at = 0, 0.0
+        if spec.tier is Tier.RESIDENT and model.spec.tier is not Tier.RESIDENT:
+            model.dismissed = False
         model.spec = spec
         model.retired = False
         model.pinned = spec.pin or model.key in pins
+        if model.state is State.LOADING and model.instance is not None:
+            lives.watch_load(world, model.instance)
     locks.follow(world, model)
     world.touch(model)
 
@@ -78,6 +83,8 @@ def offer_places(world: World, spec: ModelSpec) -> None:
         places = spec.max_loaded
         world.ledger.add_device(Device(name=name, kind=SLOTS, total_bytes=places, budget_bytes=places))
     else:
+        for plan in [plan for plan in world.plans.values() if name in plan.booking]:
+            plans.abandon(world, plan)
         world.ledger.devices.pop(name, None)
 
 

@@ -153,6 +153,7 @@ ALARMS: dict[str, Callable[..., None]] = {
     "park": touch,
     "silent": parking.look_again,
     "stuck": lives.does_not_end,
+    "object": lives.object_does_not_leave,
     "reserve": reservations.deadline_passed,
     "reservation": reservations.end,
     "room": nothing,
@@ -196,6 +197,7 @@ def settle(world: World) -> None:
                 rule(world, model)
         if world.unloads:
             unloads.freed(world)
+        prewarming.give_way(world)
         if world.wanting or world.plans:
             make_room(world)
         if world.lock_wishes:

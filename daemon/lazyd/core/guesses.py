@@ -30,7 +30,7 @@ def left_s(model: Model, now: float) -> float:
     """What is left of its budget."""
     if model.waste is None:
         return PRICE_S
-    refilled = model.waste.left_s + PRICE_S * (now - model.waste.at) / REFILL_S
+    refilled = model.waste.left_s + PRICE_S * max(0.0, now - model.waste.at) / REFILL_S
     return min(refilled, max(PRICE_S, model.waste.left_s))
 
 
@@ -48,11 +48,12 @@ def came_true(instance: Instance, now: float) -> None:
 
 
 def was_wrong(world: World, instance: Instance) -> None:
-    """It leaves because its time is over, and nobody has come."""
+    """It leaves because its time is over, and nobody has come. Time in which it was pinned is not the guess's."""
     model, guess = instance.model, instance.guess
     if guess is None or instance.state not in SERVES:
         return
-    waste = settle(model, left_s(model, world.now) - (world.now - instance.load_started), world.now)
+    held_s = min(world.now, guess.until) - instance.load_started
+    waste = settle(model, max(0.0, left_s(model, world.now) - held_s), world.now)
     waste.wrong += 1
     instance.guess = None
     world.remember(model)

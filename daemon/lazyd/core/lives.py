@@ -118,16 +118,23 @@ def start_worker(world: World, model: Model, placement: Placement) -> Worker:
 def watch_load(world: World, instance: Instance) -> None:
     """A load may take any time as long as it goes on."""
     timeout_s = instance.model.spec.load_timeout_s
-    if timeout_s is not None:
-        world.alarms.set(("load", instance.worker.id, instance.model.key), instance.progressed + timeout_s)
+    key = ("load", instance.worker.id, instance.model.key)
+    if timeout_s is None:
+        world.alarms.clear(key)
+    else:
+        world.alarms.set(key, instance.progressed + timeout_s)
 
 
 def no_progress(world: World, worker_id: str, key: str) -> None:
-    """Nothing was heard of a load for too long (an alarm)."""
+    """Nothing was heard of a load for too long (an alarm), unless its limit is another one now."""
     instance = world.instance(worker_id, key)
-    if instance is not None and instance.state in LOADS:
-        spec = instance.model.spec
-        failed(world, instance, f"no progress for {spec.load_timeout_s:g} s while {instance.phase} (load_timeout)")
+    if instance is None or instance.state not in LOADS:
+        return
+    timeout_s = instance.model.spec.load_timeout_s
+    if timeout_s is None or instance.progressed + timeout_s > world.now:
+        watch_load(world, instance)
+    else:
+        failed(world, instance, f"no progress for {timeout_s:g} s while {instance.phase} (load_timeout)")
 
 
 def end_watch(world: World, instance: Instance) -> None:
@@ -264,6 +271,19 @@ def leave_worker(world: World, instance: Instance, grace_s: float) -> None:
         stop_worker(world, worker, grace_s)
     else:
         world.emit(UnloadObject(worker=worker.id, model=instance.model.key))
+        world.alarms.set(("object", worker.id, instance.model.key), world.now + grace_s + STUCK_S)
+
+
+def object_does_not_leave(world: World, worker_id: str, key: str) -> None:
+    """A family's object does not leave its worker (an alarm): its thread hangs. The others serve on, and new ones begin
+    in another worker."""
+    instance = world.instance(worker_id, key)
+    if instance is not None and instance.state in ENDING and not instance.worker.stopping:
+        instance.worker.hangs = True
+        world.stirred.add(worker_id)
+        reason = "it does not leave its worker, which ends once its other objects have left"
+        world.note("stuck", instance.model, reason, worker=worker_id)
+        world.touch(instance.model)
 
 
 def is_still_inside(world: World, model: Model) -> bool:
@@ -298,6 +318,7 @@ def gone(world: World, instance: Instance, state: State, reason: str | None = No
     world.alarms.clear(("park", instance.worker.id, instance.model.key))
     world.alarms.clear(("idle", instance.worker.id, instance.model.key))
     world.alarms.clear(("drain", instance.worker.id, instance.model.key))
+    world.alarms.clear(("object", instance.worker.id, instance.model.key))
     instance.leaving = None
     instance.worker.instances.pop(instance.model.key, None)
     world.touch(instance.model)

@@ -49,17 +49,24 @@ def may_be_expected(model: Model) -> bool:
     return not model.dismissed
 
 
-def make_room(world: World) -> None:
-    """Called after the line has been walked along. While somebody waits in it no guess is made, and none leaves
-    for one."""
-    if not world.guesses or not world.host_found or world.stopping:
-        return
-    if any(seekers.waits(seeker) for seeker in world.wanting.values()):
+def give_way(world: World) -> None:
+    """Called before the line is walked along. While somebody waits for room nobody leaves for a guess."""
+    if world.guesses and world.plans and is_room_wanted(world):
         for model in world.guesses:
             plans.drop(world, model)
+
+
+def make_room(world: World) -> None:
+    """Called after the line has been walked along. While somebody waits for room no guess is made."""
+    if not world.host_found or world.stopping or is_room_wanted(world):
         return
     for model in list(world.guesses):
         consider(world, model, Line(world))
+
+
+def is_room_wanted(world: World) -> bool:
+    """By a request, a reservation, or files that are to be locked."""
+    return bool(world.lock_wishes) or any(seekers.waits(world, seeker) for seeker in world.wanting.values())
 
 
 def consider(world: World, model: Model, line: Line) -> None:

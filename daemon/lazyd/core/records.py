@@ -124,6 +124,8 @@ class Worker:
     stopping: bool = False
     stuck: bool = False
     """Its process has been ended, and does not end."""
+    hangs: bool = False
+    """One of its objects does not leave: it takes no others."""
     exited: float | None = None
     """Since when its process is gone, while a driver has yet to show that its bytes are free."""
     way: str = ""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from . import warmups
 from .events import Memory, Remembered
+from .habits import Habit
 from .world import World
 
 SPREAD_S = 0.002
@@ -27,8 +28,21 @@ def remembered(world: World, event: Remembered) -> None:
     moment = world.now
     for key, told in event.memories.items():
         model = world.find(key)
-        if model is None or model.key != key or model.habit is not None:
+        if model is None or model.key != key:
             continue
-        model.habit, model.waste = told.habit, told.waste
+        if model.habit is None or not model.habit.visits:
+            model.habit = joined(told.habit, model.habit)
+        if model.waste is None:
+            model.waste = told.waste
         moment += SPREAD_S
         world.alarms.set_by(("prewarm", key), moment)
+
+
+def joined(known: Habit | None, seen: Habit | None) -> Habit | None:
+    """What is known, and the one visit that was seen before it was told: that of the very request that has started
+    this manager, perhaps."""
+    if known is None or seen is None or seen.last is None:
+        return known or seen
+    for at in (seen.began, seen.last):
+        known.arrived(at)
+    return known

@@ -186,11 +186,10 @@ def want(world: World, model: Model) -> None:
     if model.wanted_since is not None and parking.is_away(world, model) and not model.retired and not world.stopping:
         world.wanting[model.key] = model
     else:
-        if world.wanting.pop(model.key, None) is not None and model.spec.uses:
-            world.touch(model)  # and what it uses, which may not be wanted any more
-        is_wanted = model.wanted_since is not None or model in world.guesses or uses.is_wanted_with(world, model)
-        if not is_wanted and model.instance is None and isinstance(model.prediction, Prediction):
-            model.prediction = None  # its file may be another one by the time that somebody asks for it
+        if world.wanting.get(model.key) is model:  # not of a life that has been given up
+            del world.wanting[model.key]
+            if model.spec.uses:
+                world.touch(model)  # and what it uses, which may not be wanted any more
     for waiter in model.waiters:
         requests.watch_deadline(world, waiter)
 
@@ -278,6 +277,14 @@ def own_time(instance: Instance, now: float) -> float | None:
     return until if until > now else max(until, instance.protected_until)
 
 
+def forget_needs(world: World, model: Model) -> None:
+    """What a load needs is asked anew when somebody wants it: its file may be another one by then."""
+    if model.instance is not None or not isinstance(model.prediction, Prediction):
+        return
+    if model.wanted_since is None and model not in world.guesses and not uses.is_wanted_with(world, model):
+        model.prediction = None
+
+
 def forget_retired(world: World, model: Model) -> None:
     """A model that is no longer configured is forgotten when its last life has ended."""
     if model.retired and model.instance is None and world.models.get(model.key) is model:
@@ -310,5 +317,6 @@ RULES: tuple[Callable[[World, Model], None], ...] = (
     end_parking,
     give_up_parking,
     prewarming.expect,
+    forget_needs,
     forget_retired,
 )

@@ -99,9 +99,11 @@ def is_on_its_way(world: World, resident: Model) -> bool:
     return resident.loading or is_next
 
 
-def waits(seeker: Seeker) -> bool:
-    """Somebody waits in it for room. A resident that was refused only stands in it."""
-    return not isinstance(seeker, Model) or bool(seeker.waiters) or seeker.refused is None
+def waits(world: World, seeker: Seeker) -> bool:
+    """Somebody waits in it for room. A resident that was refused, or is paused after a failure, only stands in it."""
+    if not isinstance(seeker, Model) or seeker.waiters:
+        return True
+    return seeker.refused is None and seeker.retry_at <= world.now
 
 
 def never(world: World, seeker: Seeker, placement: Placement) -> NoRoom | None:

@@ -82,7 +82,7 @@ def ready(world: World, instance: Instance, told: ObjectReady | ObjectReport) ->
     instance.parks = told.parks
     if told.warmup == "done":
         succeeded(world, instance, told)
-    elif told.warmup in AS_TOLD:
+    elif told.warmup in AS_TOLD and not instance.ready_since:  # it is not warmed up again when it was parked
         instance.warmup = AS_TOLD[told.warmup]
     lives.ready(world, instance)
 

@@ -189,7 +189,8 @@ class World:
         """Names of members come from outside: what nobody wants is not kept without bound."""
         if len(self.models) < len(self.config.models) + MAX_MEMBERS_AT_REST:
             return
-        at_rest = [m.key for m in self.models.values() if m.spec.is_family and is_at_rest(m)]
+        members = (m for m in self.models.values() if m.spec.is_family and m not in self.guesses)
+        at_rest = [m.key for m in members if is_at_rest(m)]
         for key in at_rest[: MAX_MEMBERS_AT_REST // 10 + 1]:
             del self.models[key]
         self.resolved.clear()
@@ -201,7 +202,8 @@ class World:
     def family_worker(self, spec: ModelSpec) -> Worker | None:
         """The worker that a family's next member can join."""
         for worker in self.workers.values():
-            if worker.spec.key == spec.key and worker.identity == spec.identity and not worker.stopping:
+            is_open = not worker.stopping and not worker.hangs
+            if is_open and worker.spec.key == spec.key and worker.identity == spec.identity:
                 return worker
         return None
 

@@ -207,3 +207,27 @@ def test_what_is_adopted_on_a_gpu_that_was_lost_before_it_was_seen_is_ended() ->
     memo = {**report.memo, "booking": {"gpu0": 4 * GIB}, "gpus": ("gpu0",), "way": "gpu"}
     story.tell(events.HostFound(workers=(msgspec.structs.replace(report, memo=memo),)))
     assert story.state("gemma") is State.UNLOADING
+
+
+def test_a_life_that_was_given_up_takes_nobody_out_of_the_line_when_it_has_gone() -> None:
+    busy = found("busy", worker="w3", gib=5, objects=(ready("busy", last_used=60.0),), leases=(busy_lease(),))
+    loading = events.ObjectReport(model="a", state="loading", since=90.0, load_s=None)
+    reports = (
+        found("a", worker="w1", gib=1, objects=(ready("a"),)),
+        found("a", worker="w2", gib=1, objects=(loading,)),
+        busy,
+    )
+    story = Story(spec("a"), spec("busy"), host=False, sizes={"a": 6})
+    story.tell(events.HostFound(workers=reports))
+    story.tell(events.WorkerExited(worker="w1", status=1))
+    request = story.get("a", timeout=1000)
+    story.tell(events.WorkerExited(worker="w2"))
+    story.tell(events.LeaseIdle(worker="w3", lease="l1"))
+    story.tell(events.LeaseClosed(worker="w3", lease="l1"))
+    story.tell(events.WorkerExited(worker="w3"))
+    story.ready("a")
+    story.granted(request)
+
+
+def busy_lease() -> events.LeaseReport:
+    return lease("busy", presented=True, called=True, in_flight=1)

@@ -182,6 +182,7 @@ def test_a_model_that_comes_back_from_being_parked_is_not_warmed_up() -> None:
     assert story.count(effects.UnparkObject) == 1
     ready(story, warmup="", parks=True)
     assert isinstance(story.answers[request], Granted)
+    assert shown(story).warmup == "done"
 
 
 # Beside the calls of others.
