@@ -11,6 +11,7 @@ core's seconds.
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left
 from collections.abc import Iterator
 from itertools import islice, pairwise
@@ -75,6 +76,16 @@ class Habit(msgspec.Struct, omit_defaults=True, gc=False):
     """As seen from `began`."""
     trust: float = 1.0
     """How often a beat, where one was thought to be, was right: from 0 to 1."""
+
+    def __post_init__(self) -> None:
+        """What was kept in a file may be damaged.
+
+        :raises ValueError: it is no habit
+        """
+        known = [self.began, *self.visits] if self.last is None else [self.began, self.last, *self.visits]
+        is_sound = all(map(math.isfinite, known)) and all(visit > 0 for visit in self.visits) and 0 <= self.trust <= 1
+        if not is_sound or (self.last is None and (self.visits or self.beats)):
+            raise ValueError("damaged habit")
 
     def arrived(self, now: float) -> None:
         """It was used."""

@@ -10,6 +10,7 @@ import pytest
 from lazyd.core import events, remembering
 from lazyd.core.beats import Beat
 from lazyd.core.events import Memory
+from lazyd.core.habits import Habit
 
 from .day import Day
 from .story import spec
@@ -63,4 +64,21 @@ def test_what_has_been_learned_anew_is_kept() -> None:
 def test_a_damaged_beat_is_refused(damage: dict[str, Any]) -> None:
     sound = Beat(300.0, 300.0, 1.0, 0.9, True)
     with pytest.raises(ValueError, match="damaged beat"):
+        msgspec.structs.replace(sound, **damage)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"last": float("inf")},
+        {"began": float("nan")},
+        {"visits": [-300.0, -300.0]},
+        {"visits": [0.0]},
+        {"trust": 9.0},
+        {"last": None},
+    ],
+)
+def test_a_damaged_habit_is_refused(damage: dict[str, Any]) -> None:
+    sound = Habit(last=50.0, began=50.0, visits=[300.0, 300.0])
+    with pytest.raises(ValueError, match="damaged habit"):
         msgspec.structs.replace(sound, **damage)
