@@ -78,8 +78,6 @@ def _model(
     if not name:
         return None
     fields.setdefault("runtime", "")
-    if "tier" in fields:
-        fields["tier"] = Tier(fields["tier"])
     if "idle_timeout_s" in fields:
         fields["idle_written"] = True
     origin = sources.origin((*path, "runtime"))

@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 
-from lazyd.host import warmer
-from lazyd.host.warmer import LOCK_BYTES, STEP_BYTES, Warmer
+from lazyd.host import reading
+from lazyd.host.reading import LOCK_BYTES, STEP_BYTES
+from lazyd.host.warmer import Warmer
 from lazyd.wire import packets
 from lazyd.worker.link import decode, encode
 
@@ -261,7 +262,7 @@ def test_what_the_kernel_does_not_let_be_locked_is_warm_and_says_why(
         ctypes.set_errno(errno.ENOMEM)
         return 0 if len(steps) == 1 else -1
 
-    monkeypatch.setattr(warmer, "_libc", Libc(mlock))
+    monkeypatch.setattr(reading, "_libc", Libc(mlock))
     host.orders("a", file("weights", LOCK_BYTES + 4 * KIB), lock=True)
     end = host.hears_the_end("a")
     assert steps == [LOCK_BYTES, 4 * KIB]
@@ -274,4 +275,4 @@ class Libc:
 
     def __init__(self, mlock: Callable[[int, int], int]) -> None:
         self.mlock = mlock
-        self.mmap, self.munmap, self.syscall = warmer._libc.mmap, warmer._libc.munmap, warmer._libc.syscall
+        self.mmap, self.munmap, self.syscall = reading._libc.mmap, reading._libc.munmap, reading._libc.syscall
