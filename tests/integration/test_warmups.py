@@ -238,6 +238,32 @@ def test_a_warm_up_that_ended_while_no_manager_was_there_has_ended(machine: Mach
     assert machine.calls == ["run", "run"]
 
 
+def test_another_warm_up_leaves_a_hot_model_alone_and_is_made_with_the_next_load(machine: Machine) -> None:
+    machine.configure('method = "run"')
+    client = machine.daemon.start()
+    client.call("Load", model="m")
+    pid = machine.pid
+    machine.configure('method = "ask"\ncalls = 2')
+    assert client.call("Reload")["changed"] == ["m"]
+    client.call("Load", model="m")
+    assert (machine.pid, machine.calls) == (pid, ["run"])
+    client.call("Unload", models=["m"])
+    client.call("Load", model="m")
+    assert machine.calls == ["run", "ask", "ask"]
+
+
+def test_a_model_that_failed_by_its_warm_up_is_loaded_at_once_when_another_one_is_configured(machine: Machine) -> None:
+    machine.configure('method = "ask"\nexpect = {contains = "anything else"}')
+    client = machine.daemon.start()
+    for _ in range(3):  # its pause is 4 s in the end
+        machine.daemon.until(lambda: not machine.status().get("retryAfterSec"))
+        refusal(client)
+    machine.configure('method = "ask"\nexpect = {contains = "answered"}')
+    client.call("Reload")
+    client.call("Load", model="m")
+    assert machine.status()["warmup"] == "done"
+
+
 @pytest.fixture
 def smollm2() -> str:
     """Where the model is."""
