@@ -25,6 +25,7 @@ from . import (
     warm,
 )
 from .figure import Figure
+from .readiness import asleep
 
 BENCHES = {
     "start": start.figures,
@@ -39,6 +40,7 @@ BENCHES = {
     "predictions": predictions.figures,
     "heartbeat": heartbeat.figures,
     "readiness": readiness.figures,
+    "asleep": asleep.figures,
     "simulation": simulation.figures,
 }
 CHECKOUT = Path(__file__).resolve().parents[2]

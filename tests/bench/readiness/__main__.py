@@ -14,8 +14,8 @@ COLUMNS = (
     "callers", "cold, fixed", "model-hours", "as it is: cold", "memory", "equal memory: cold", "goal",
     "equal cold: memory", "holding in hindsight", "known beforehand",
 )  # fmt: skip
-"""*As it is*: with the daemon's own price. The last two columns are the bounds: cold starts in as much memory if one held
-in hindsight what is worth it, and what is left if every use were known beforehand."""
+"""*As it is*: with the daemon's own price. The last two columns are the bounds: cold starts in as much memory if one
+held in hindsight what is worth it, and what is left if every use were known beforehand."""
 
 
 def main() -> None:
