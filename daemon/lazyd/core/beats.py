@@ -88,6 +88,12 @@ class Beat(msgspec.Struct, frozen=True, gc=False):
         next_s = self.next_s + steps * self.period_s - age_s
         return msgspec.structs.replace(self, next_s=next_s, is_on_time=True)
 
+    def still_to_come(self, age_s: float) -> tuple[float, float] | None:
+        """The first time, not yet over, at which it is expected, and how far from that it may be; both after the
+        beginning of the last use. ``None``: it has been missed too often."""
+        missed = max(0, math.ceil((age_s - self.within_s - self.next_s) / self.period_s))
+        return (self.next_s + missed * self.period_s, self.within_s) if missed <= MISSED else None
+
     def is_due(self, age_s: float) -> bool:
         """Whether a use at this age is one of this beat."""
         return self.off_s(age_s) <= slack_s(self.period_s)

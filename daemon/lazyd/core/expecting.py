@@ -33,6 +33,9 @@ MARGIN_S = 1.0
 SCHEDULE_GRACE_S = 60.0
 """A call that is due by the schedule may come so much later."""
 
+CLOCKS_S = 1.0
+"""So far apart two clocks may be about when a time has come."""
+
 UNKNOWN_LOAD_S = 10.0
 """A load that was never measured is begun so long before."""
 
@@ -49,6 +52,8 @@ def scheduled(world: World, event: Scheduled) -> None:
     """The shell knows clocks and time zones, and tells when a schedule is due next."""
     model = world.find(event.model)
     if model is not None:
+        if model.scheduled is not None and model.scheduled <= world.now + CLOCKS_S:
+            model.was_due = model.scheduled
         model.scheduled = event.at
         world.touch(model)
 
@@ -57,8 +62,8 @@ def spans(model: Model) -> Sequence[Span] | None:
     """Those of the time after its last arrival, in order; None: nothing is known, and the default idle time holds."""
     prewarm = model.spec.prewarm
     if prewarm.when is PrewarmWhen.SCHEDULE:
-        due = model.scheduled
-        return None if due is None else (Span(due, due + SCHEDULE_GRACE_S, due, 0.0),)
+        dues = [due for due in (model.was_due, model.scheduled) if due is not None]
+        return [Span(due, due + SCHEDULE_GRACE_S, due, 0.0) for due in dues] or None
     habit = habit_of(model)
     if habit is None or model.spec.tier is Tier.TRANSIENT:
         return None
@@ -165,5 +170,5 @@ def expected(model: Model, now: float) -> tuple[float, float] | None:
     if model.spec.prewarm.when is PrewarmWhen.SCHEDULE and model.scheduled is not None:
         found = model.scheduled, 0.0
     elif habit is not None:
-        found = habit.expected()
+        found = habit.expected(now)
     return found if found is not None and sum(found) > now else None

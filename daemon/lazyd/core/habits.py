@@ -90,7 +90,7 @@ class Habit(msgspec.Struct, omit_defaults=True, gc=False):
     def arrived(self, now: float) -> None:
         """It was used."""
         last, self.last = self.last, now
-        if last is None:
+        if last is None or now < last:  # a clock that was ahead
             self.began = now
         elif now - last >= VISIT_S:
             self._visited(last, now)
@@ -122,12 +122,14 @@ class Habit(msgspec.Struct, omit_defaults=True, gc=False):
             self.began += last - self.last
             self.last = last
 
-    def expected(self) -> tuple[float, float] | None:
-        """When its next use is expected, and how far from that it may be; ``None``: it comes at no period."""
-        if self.last is None or not self.beats:
+    def expected(self, now: float) -> tuple[float, float] | None:
+        """When its next use is expected, and how far from that it may be; ``None``: it comes at no period, or has
+        been missed too often."""
+        found = [later for beat in self.beats if (later := beat.still_to_come(now - self.began)) is not None]
+        if self.last is None or not found:
             return None
-        first = min(self.beats, key=lambda beat: beat.next_s)
-        return self.began + first.next_s, first.within_s
+        at_s, within_s = min(found)
+        return self.began + at_s, within_s
 
     @property
     def surest(self) -> float:

@@ -49,6 +49,9 @@ TRANSITIONS: dict[State, frozenset[State]] = {
 LOADS = frozenset({S.LOADING, S.WARMING})
 """A load is under way."""
 
+PARKS = frozenset({S.PARKING, S.PARKED})
+"""It gives back, or has given back, the memory of its device."""
+
 SERVES = frozenset({S.READY, S.DRAINING})
 """Calls may be in flight."""
 

@@ -406,6 +406,8 @@ class Model:
     """When it has been asked for."""
     scheduled: float | None = None
     """When it will be needed next, by its schedule."""
+    was_due: float | None = None
+    """When it was needed last, by its schedule: it may be a little late."""
     spans: Sequence[Span] | None = None
     spans_at: float | None = None
     """What its habit says, and after which arrival that was found out; see `expecting`."""

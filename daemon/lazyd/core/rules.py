@@ -27,7 +27,7 @@ from . import (
 )
 from .answers import Loaded, LoadFailed, ModelNotFound, ShuttingDown
 from .effects import Progress
-from .lifecycle import LOADS, State
+from .lifecycle import LOADS, PARKS, State
 from .records import NOBODY, Instance, Model, Prediction, Reason, Waiter, Warmth, Worker
 from .spec import Tier
 from .world import World
@@ -84,8 +84,6 @@ def let_stay(world: World, model: Model) -> None:
 
 
 MUST = frozenset({Reason.ASKED, Reason.CHANGED, Reason.REMOVED, Reason.STOPPING, Reason.LOST, Reason.UNFIT})
-
-PARKS = frozenset({State.PARKING, State.PARKED})
 
 YIELDS = frozenset({Reason.IDLE, Reason.CROWDED, Reason.PRESSURE, Reason.OUTGROWN})
 """Who leaves for these is rescued by the next request."""

@@ -9,7 +9,7 @@ from . import locks, requests
 from .answers import Busy, Cancelled, ModelNotFound, Timeout, Unloaded
 from .events import Cancel, Unload
 from .holders import used
-from .lifecycle import GONE, LOADS, State
+from .lifecycle import LOADS, PARKS, State
 from .records import Instance, Model, Reason
 from .world import UnloadWish, World
 
@@ -34,7 +34,7 @@ def unload(world: World, event: Unload) -> None:
         instance = model.instance
         if locks.end_of(world, model.key, Reason.ASKED) and instance is None:
             wish.unloaded.append(model.key)
-        if instance is None or instance.state in LOADS:
+        if instance is None or instance.state in LOADS | PARKS:
             requests.answer_all(world, model, Cancelled(model=model.key))  # an unload ends a load
         if instance is not None:
             wish.pending[model.key] = instance
@@ -88,7 +88,7 @@ def freed(world: World) -> None:
     """Answers every `Unload` whose models have all gone, or were pinned before they had."""
     for wish in list(world.unloads.values()):
         for key, instance in list(wish.pending.items()):
-            if instance.state in GONE:
+            if instance.worker.instances.get(key) is not instance:
                 del wish.pending[key]
                 wish.unloaded.append(key)
             elif not wish.means(instance) and instance.state is not State.UNLOADING:

@@ -10,7 +10,7 @@ from lazyd.core import effects, events, guesses
 from lazyd.core.answers import Done, Reserved
 from lazyd.core.habits import Habit, Window
 from lazyd.core.records import Waste
-from lazyd.core.spec import GIB
+from lazyd.core.spec import GIB, Prewarm, PrewarmWhen
 
 from .day import Day
 from .story import RESIDENT, spec
@@ -135,3 +135,34 @@ def test_what_was_found_out_for_a_guess_ends_with_it() -> None:
     assert day.core.world.models["a"].prediction is not None
     day.until(last + 530)
     assert day.core.world.models["a"].prediction is None
+
+
+def scheduled() -> tuple[Day, float]:
+    """`a` is due in 1000 s; when that has come, the next time is told, as the shell does."""
+    schedule = Prewarm(when=PrewarmWhen.SCHEDULE, schedule=("0 9 * * *",))
+    day = Day(spec("a", prewarm=schedule, idle_timeout_s=36.0), spec("busy"), sizes={"a": 6, "busy": 6})
+    due = day.now + 1000
+    day.tell(events.Scheduled(model="a", at=due))
+    day.after(1000, lambda: day.tell(events.Scheduled(model="a", at=due + 86_400)))
+    return day, due
+
+
+def test_a_model_is_kept_for_a_minute_after_it_was_due_though_the_next_time_is_known() -> None:
+    day, due = scheduled()
+    day.until(due + 59)
+    assert day.is_hot("a")
+
+
+def test_a_model_for_which_there_was_no_room_in_time_is_loaded_a_little_late() -> None:
+    day, due = scheduled()
+    day.until(due - 30)
+    request = day.get("busy")
+    day.wait(5)
+    day.call(request)
+    day.until(due + 3)
+    assert not day.is_hot("a")
+    day.end_call(request)
+    day.close(request)
+    day.unload("busy")
+    day.wait(12)
+    assert day.is_hot("a")

@@ -84,7 +84,7 @@ def test_it_is_freed_in_between() -> None:
 
 def test_its_next_use_is_told() -> None:
     habit = of(every(300.0, 12, jitter_s=2.0))
-    expected = habit.expected()
+    expected = habit.expected(1000.0 + 11 * 300.0)
     assert expected is not None
     assert expected[0] == pytest.approx(1000.0 + 12 * 300.0, abs=3.0)
     assert 2.0 <= expected[1] <= 10.0
@@ -96,7 +96,7 @@ def test_its_next_use_is_told() -> None:
 def test_the_lateness_of_the_last_use_does_not_move_the_next() -> None:
     uses = every(300.0, 12)
     uses[-1] += 6.0
-    expected = of(uses).expected()
+    expected = of(uses).expected(uses[-1])
     assert expected is not None
     assert expected[0] == pytest.approx(1000.0 + 12 * 300.0, abs=1.0)
 
@@ -111,12 +111,25 @@ def test_one_missing_use_does_not_end_a_beat() -> None:
     uses = every(300.0, 20, jitter_s=2.0)
     del uses[12]
     assert cold_uses(uses, first=3) == []
-    assert of(uses).expected() is not None
+    assert of(uses).expected(uses[-1]) is not None
+
+
+def test_what_was_missed_is_expected_the_next_time_and_not_for_ever() -> None:
+    uses = every(300.0, 12)
+    found = [of(uses).expected(uses[-1] + later_s) for later_s in (350.0, 950.0, 1550.0)]
+    assert [None if at is None else round(at[0] - uses[-1]) for at in found] == [600, 1200, None]
+
+
+def test_a_clock_that_was_ahead_leaves_no_visit_behind() -> None:
+    habit = Habit(last=9e9, began=9e9, visits=[300.0, 300.0])
+    habit.arrived(1000.0)
+    habit.arrived(1300.0)
+    assert habit.visits == [300.0, 300.0, 300.0]
 
 
 def test_uses_in_between_do_not_end_a_beat() -> None:
     uses = sorted([*every(600.0, 20), 1000.0 + 17 * 600.0 + 77.0, 1000.0 + 18 * 600.0 + 333.0])
-    expected = of(uses).expected()
+    expected = of(uses).expected(uses[-1])
     assert expected is not None
     assert expected[0] == pytest.approx(1000.0 + 20 * 600.0, abs=1.0)
 
@@ -126,7 +139,7 @@ def test_a_period_that_changes_is_learned_anew() -> None:
     new = every(420.0, 6, start=old[-1] + 420.0)
     uses = old + new
     assert [number for number in cold_uses(uses, first=3) if number > len(old) + 2] == []
-    expected = of(uses).expected()
+    expected = of(uses).expected(uses[-1])
     assert expected is not None
     assert expected[0] == pytest.approx(uses[-1] + 420.0, abs=1.0)
 

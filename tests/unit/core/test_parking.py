@@ -321,3 +321,15 @@ def test_a_parked_model_is_not_ended_for_room_that_was_seen_long_ago() -> None:
     story.sample("gpu0")
     story.get("a", timeout=60)
     assert story.state("a") is State.PARKED
+
+
+def test_an_unload_of_a_parked_model_ends_the_wait_for_its_way_back() -> None:
+    story = parked()
+    busy = story.get("b")
+    story.ready("b")
+    story.call(busy)
+    waits = story.get("a", timeout=200)
+    assert waits not in story.answers
+    story.unload("a")
+    assert isinstance(story.answers[waits], answers.Cancelled)
+    assert story.state("a") is State.UNLOADING

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from lazyd.core import effects, events, view
-from lazyd.core.answers import Granted, LoadFailed, NoRoom, Timeout
+from lazyd.core.answers import Granted, LoadFailed, NoRoom, Timeout, Unloaded
 from lazyd.core.lifecycle import State
 from lazyd.core.monitoring import Past
 from lazyd.core.spec import Warmup, WarmupMode
@@ -597,3 +597,14 @@ def test_the_end_of_a_warm_up_that_was_not_heard_is_heard_of_when_the_host_is_fo
     assert shown(story).warmup == told
     story.wait(11)  # longer than its limit, which has ended with it
     assert "warmup.timeout" not in (shown(story).last_error or "")
+
+
+def test_an_unload_of_one_that_fails_meanwhile_is_answered_when_its_bytes_are_back() -> None:
+    story = Story(warm(mode=ASYNC, timeout_s=10))
+    story.call(beside(story))
+    request = story.unload("a", timeout=60)
+    story.wait(11)
+    assert story.state("a") is State.FAILED
+    assert request not in story.answers
+    story.exit("a")
+    assert isinstance(story.answers[request], Unloaded)
