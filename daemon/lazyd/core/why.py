@@ -142,7 +142,8 @@ def idle_rule(world: World, instance: Instance, until: float | None) -> str:
     spec = instance.model.spec
     if until != own_time(instance, world.now):
         return f"{listed([user.model.key for user in keepers(world, instance.model)])} uses it"
-    if instance.guess is not None or (not spec.idle_written and spans(instance.model) is not None):
+    is_default = spec.idle_timeout_s is not None and until == instance.last_used + spec.idle_timeout_s
+    if instance.guess is not None or not (spec.idle_written or is_default or spans(instance.model) is None):
         return "prewarm"
     return "idle_timeout" if instance.leases or spec.idle_timeout_s is not None else "transient"
 

@@ -175,6 +175,16 @@ def test_a_model_whose_time_is_learned_does_not_say_that_it_keeps_the_default() 
     assert "Unless it is used, it leaves in 51 s (prewarm)." in said(day)
 
 
+def test_the_default_that_stands_for_who_comes_at_random_is_named() -> None:
+    day = Day(spec("a"))
+    for gap_s in (700.0, 3000.0, 1800.0, 4500.0):
+        day.visit("a")
+        day.wait(gap_s)
+    day.visit("a")
+    day.wait(day.load_s + 100)
+    assert "Unless it is used, it leaves in 8 min (idle_timeout)." in said(day)
+
+
 def test_an_idle_time_that_was_written_down_is_named() -> None:
     day = regular(idle_timeout_s=700.0)
     day.wait(4.1)
