@@ -8,8 +8,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from lazyd.core.habits import NEVER, Window
-from tests.bench.readiness import plot, policies, traces
+from lazyd.core.habits import NEVER, Habit, Window
+from tests.bench.readiness import asleep, plot, policies, traces
 from tests.bench.readiness.policies import Cost, Point
 from tests.bench.readiness.scenarios import Result, Scenario
 from tests.bench.readiness.traces import DAY_S, History
@@ -51,6 +51,30 @@ def test_what_is_learned_sees_no_use_before_it_has_come() -> None:
     uses = tuple(300.0 * number for number in range(1, 100))
     cold = [policies.learned(History(uses[:count], LOAD_S), 1.0, [600.0])[0].cold for count in range(1, 99)]
     assert all(later >= sooner for sooner, later in pairwise(cold))
+
+
+def test_the_default_idle_time_is_counted_as_the_daemon_keeps_it() -> None:
+    random, regular = Habit(), Habit()
+    for use in traces.history(traces.poisson, Random(1), 900.0, 2).uses:
+        random.arrived(use)
+    for use in range(0, 40_000, 3600):
+        regular.arrived(float(use))
+    assert policies.kept(Habit(), 600.0, 600.0, LOAD_S) == [Window(0.0, 600.0)]
+    assert policies.kept(random, 600.0, 600.0, LOAD_S)[0] == Window(0.0, 600.0)
+    assert policies.kept(regular, 600.0, 600.0, LOAD_S) == regular.windows(600.0, LOAD_S)
+    assert regular.windows(600.0, LOAD_S)[0].end_s < 300.0
+
+
+def test_while_a_sleeping_manager_is_watched_nobody_is_expected() -> None:
+    now = 1e6
+    known = asleep.habits(now, models=100)
+    assert len(known) == 100
+    for memory in known.values():
+        habit = memory.habit
+        assert habit is not None
+        assert habit.last is not None
+        since_s = now - habit.last
+        assert not any(w.start_s - 60.0 < since_s + 1800.0 and since_s < w.end_s for w in habit.windows(600.0, 10.0))
 
 
 def test_hindsight_is_no_worse_than_any_keep_alive() -> None:
