@@ -22,7 +22,8 @@ def worker_exited(world: World, event: WorkerExited) -> None:
     worker = world.workers.get(event.worker)
     if worker is None or worker.exited is not None:
         return
-    growth.learn(world, worker)
+    if worker.had_room is None:  # else what it has taught is told already, and with more to spare
+        growth.learn(world, worker)
     worker.stopping = True
     for instance in list(worker.instances.values()):
         instance_died(world, instance, event)

@@ -4,10 +4,10 @@ It is told apart from every other failure by its runtime. If the worker had exce
 booking was too small: what it needed is learned, and room is made for more. The second time those
 who wait are answered `NoRoom`, and the model pauses like after any failed load.
 
-If it was not seen to exceed its booking, either somebody else has the memory, or it wanted more at one stroke:
-samples do not show what was there for a moment, or was not to be had. Which it was tells the sample that shows its
-memory to be free, for which the next try waits. If all that was booked for it was there before and after, it
-needs more than was there. From then on what samples show of such a model does not make its booking smaller.
+What it had last was perhaps not seen, and what it wanted at one stroke was not to be had. Or somebody else has the
+memory. Which it was tells the sample that shows its memory to be free, for which the next try waits. If all that was
+booked for it, or that it was seen with, was there before and after, it needs more than was there. From then on what
+samples show of such a model does not make its booking smaller.
 """
 
 from __future__ import annotations
@@ -80,22 +80,24 @@ def is_looked_into(world: World, model: Model) -> bool:
 
 def look_into(world: World, worker: Worker, device: Device) -> None:
     """The memory of a worker has been seen to be free. If it has run out of it although all that was booked for
-    it was there, it needs more: as much as its author says, if that is more, or else more than was there. One
-    failure raises it to `MOST_RISE` times what was booked at most, and never to more than there is anywhere."""
-    promised = worker.promised.get(device.name, 0)
-    if worker.had_room is None or worker.gpus != (device.name,) or not worker.way:
+    it, or that it was seen with, was there, it needs more: as much as its author says, if that is more, or else
+    more than was there. One failure raises it to `MOST_RISE` times that at most, and never to more than there is
+    anywhere."""
+    name = device.name
+    if worker.had_room is None or worker.gpus != (name,) or not worker.way:
         return
+    had = max(peak.get(name, 0) for peak in (worker.promised, worker.load_peak, worker.service_peak))
     room = min(worker.had_room, room_of(world, worker, device))
-    if room < promised or device.lost is not None:
+    if room < had or device.lost is not None:
         return
     wanted = worker.spec.device
     elsewhere = [d for d in world.ledger.devices.values() if d.kind == CUDA and (GPU in wanted or d.name in wanted)]
     most = max((d.ceiling_bytes for d in elsewhere or [device]), default=0)
     declared = worker.spec.memory_bytes or 0
-    needs = declared if declared > promised else min(room + 1, MOST_RISE * promised)
-    needs = max(promised, min(most, needs))
+    needs = declared if declared > had else min(room + 1, MOST_RISE * had)
+    needs = max(had, min(most, needs))
     world.brief.add(worker.identity)
-    peak = growth.as_need(worker, {**worker.promised, device.name: needs})
+    peak = growth.as_need(worker, {**worker.promised, name: needs})
     growth.tell(world, worker, peak)
 
 

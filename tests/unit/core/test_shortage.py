@@ -80,6 +80,19 @@ def test_what_runs_out_although_all_that_was_booked_was_there_needs_more_than_wa
     assert learned(story)[-1].peak.gpu_bytes == (7 * GIB + 1,)
 
 
+def test_what_was_seen_to_have_taken_nearly_all_that_was_there_needs_more_than_that() -> None:
+    """A sample may have missed its last steps: what it was seen with, and a tenth, might fit beside the other again."""
+    story = Story(
+        *(spec(n, device=("gpu0",)) for n in "ab"), gpus_gib=(10,), sizes={"a": 1, "b": 4}, settings=NO_MARGIN
+    )
+    story.hot("b")
+    story.get("a", timeout=100)
+    story.holds[story.worker("a"), "gpu0"] = 5 * GIB
+    story.sample("gpu0")
+    runs_out(story)
+    assert [each.peak.gpu_bytes for each in learned(story)] == [(int(5.5 * GIB),), (6 * GIB + 1,)]
+
+
 def test_a_worker_that_its_driver_hides_and_that_runs_out_needs_more_too() -> None:
     """In a container: it is never seen beyond its booking, and what it takes beyond looks like others'."""
     story, _ = loading()
