@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 
 from . import fallbacks, together
 from .answers import NoRoom
-from .ledger import RAM
+from .ledger import RAM, Booking
 from .lifecycle import LOADS, SERVES, State
 from .placement import Placement
 from .records import FRESH_LEASE_S, Instance, Lease, LeaseStage, Model, Waiter, Worker
@@ -41,11 +41,11 @@ def refuse_cycles(world: World) -> None:
         if not hopeless:
             return
         newest = max(hopeless, key=lambda waiter: (waiter.arrived, waiter.request))
-        booking = next(iter(ways(world, newest.model))).booking
-        device = next(iter(booking))
+        booking: Booking = next((way.booking for way in ways(world, newest.model) if way.booking), {})
+        device = next(iter(booking), "")  # none, if it would join a family's worker or no device suits it
         reason = "the calls that wait for it hold the memory that it needs, and cannot end before it answers"
         remedy = "name it in the uses of the model that calls it, or give both more memory"
-        refuse(world, newest, device, booking[device], reason, remedy)
+        refuse(world, newest, device, booking.get(device, 0), reason, remedy)
 
 
 def closes_a_cycle(world: World, instance: Instance, waiter: Waiter) -> bool:

@@ -2,6 +2,7 @@
 
 from lazyd.core import answers, events
 from lazyd.core.lifecycle import State
+from lazyd.core.spec import Fallback
 
 from .story import Story, spec
 
@@ -148,3 +149,11 @@ def test_an_idle_connection_of_a_caller_makes_no_cycle() -> None:
     nested = story.call(story.get("q", parent=story.granted(p).lease))
     story.end_call(nested)
     story.granted(story.get("p", parent=story.granted(q).lease))
+
+
+def test_a_call_whose_fallback_is_its_own_caller_is_refused_though_that_needs_no_room() -> None:
+    big = spec("big", fallback=Fallback(model="s/x"))
+    story = Story(spec("s/*"), big, sizes={"s/x": 6, "big": 6})
+    parent = calling(story, "s/x")
+    nested = story.get("big", parent=story.granted(parent).lease)
+    assert isinstance(story.answers[nested], answers.NoRoom)
