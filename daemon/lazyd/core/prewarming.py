@@ -50,9 +50,14 @@ def may_be_expected(model: Model) -> bool:
 
 
 def give_way(world: World) -> None:
-    """Called before the line is walked along. While somebody waits for room nobody leaves for a guess."""
-    if world.guesses and world.plans and is_room_wanted(world):
-        for model in world.guesses:
+    """Called before the line is walked along. While somebody waits for room nobody leaves for a guess. Nor does who is
+    not past its time: a plan of somebody who has gone does not go on for a guess about the same model."""
+    if not world.guesses or not world.plans:
+        return
+    is_wanted = is_room_wanted(world)
+    for model in world.guesses:
+        plan = world.plans.get(model.key)
+        if plan is not None and (is_wanted or not all(is_past_its_time(world, victim) for victim in plan.victims)):
             plans.drop(world, model)
 
 

@@ -304,3 +304,18 @@ def test_when_nothing_is_expected_no_alarm_is_set() -> None:
     assert day.state("a") is State.COLD
     due = day.core.next_deadline()
     assert due is None or due > day.now
+
+
+def test_a_plan_of_somebody_who_has_gone_does_not_go_on_for_a_guess() -> None:
+    day = Day(spec("a"), spec("b"), sizes={"a": 6, "b": 6})
+    last = visited(day, "a", Window(0, 100), Window(500, 800))
+    day.until(last + 480)
+    day.visit("b")
+    day.until(last + 510)
+    assert day.state("a") is State.COLD  # there was no room for the guess
+    request = next(day.requests)
+    day.tell(events.Get(request=request, model="a", holder=1000))
+    assert day.state("b") is State.DRAINING
+    day.tell(events.Cancel(request=request))
+    day.wait(10)
+    assert (day.state("a"), day.state("b")) == (State.COLD, State.READY)
