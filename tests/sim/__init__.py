@@ -18,10 +18,14 @@ Where things are:
     manager              the shell around the core: it delivers events and carries out effects
     control, clients     requests, repeated when the manager comes back, and who makes them
     programs             who reserves memory, and what runs there
+    callers, timetable   who comes at a period, and what a schedule says; expected draws both
+    recollection         what is kept of models from one manager to the next
+    pages, lockers       files that are locked in RAM, and who wants that
     memory, driver       what devices really hold, and what is seen of that; sampler tells the manager
     appetite             what models need; consumption takes it, loads and predicting foretell and draw it
     mischief             crashes, restarts, strangers on the devices, people with lazyctl
     told, books, truth   what the core was told and ordered, what must be booked, what is really so
+    expectations         when models are expected, and what guesses have come to
     invariants           the table of what must hold; the checks are in about_* and peace, with bound
     world, runner        one schedule, and many; schedules sums up thousands
     mutations, broken    the core broken on purpose; the tests show that each is noticed

@@ -1,7 +1,7 @@
 """Checks of admissions: what is booked anew fits beside all that is there, and that has been seen of late.
 
 An admission is the start of a worker, the way back of a parked one, the RAM of one that parks, a
-reservation, and the RAM of a dry run.
+reservation, files that are to be locked, and the RAM of a dry run.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from lazyd.core import answers, effects
+from lazyd.core import answers, effects, events
 from lazyd.core.seekers import DRY_RUN_BYTES
 
 from .memory import RAM
@@ -44,6 +44,12 @@ def admitted(world: World, effect: Any) -> Mapping[str, int]:
         case effects.Answer(request=number, outcome=answers.Reserved(reservation=name)):
             fields = world.control.by_number[number].fields
             return {} if name in books.reserved else {fields["device"]: fields["bytes"]}
+        case effects.Answer(request=number, outcome=answers.Done()):
+            pending = world.control.by_number[number]
+            model = world.manager.told.resolve(pending.fields.get("model", ""))
+            if pending.kind is not events.LockFiles or model in books.locks:
+                return {}
+            return {RAM: sum(n for file, n in pending.fields["files"].items() if file not in books.mapped())}
     return {}
 
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lazyd.core import answers, effects, events
-from lazyd.core.spec import Tier
+from lazyd.core.spec import ModelSpec, PrewarmWhen, Tier
 
-from .told import Stage, ToldWorker
+from . import about_guesses
+from .memory import RAM
+from .told import Stage, ToldObject, ToldWorker
 
 if TYPE_CHECKING:
     from .world import World
@@ -81,6 +83,7 @@ def quantum_is_served(world: World, effect: effects.Drain) -> str | None:
         must_leave(world, worker, effect.model)
         or _is_idle(world, effect)
         or _has_outgrown(world, effect.worker, effect.model)
+        or worker.objects[effect.model].guess is not None
     ):
         return None
     thing = worker.objects[effect.model]
@@ -118,7 +121,18 @@ def nothing_leaves_without_cause(world: World, effect: effects.Drain) -> str | N
         return None
     if told.pressed or _has_outgrown(world, effect.worker, effect.model):
         return None
+    if _leaves_for_a_guess(world, effect.model):
+        return None  # `about_guesses` says who may
     return f"{effect} is ordered; {effect.model} is not idle, and nobody waits"
+
+
+def _leaves_for_a_guess(world: World, model: str) -> bool:
+    notes = [note for note in world.manager.steps[-1][2] if isinstance(note, effects.Note)]
+    reasons = [note.reason or "" for note in notes if note.kind == "draining" and note.model == model]
+    return any(
+        reason.startswith("room for ") and about_guesses.is_guessed_at(world, reason.removeprefix("room for "))
+        for reason in reasons
+    )
 
 
 def _is_still_wanted(world: World, model: str) -> bool:
@@ -141,7 +155,7 @@ def crowded_devices_shrink(world: World, _: events.Event) -> str | None:
     told, now = world.manager.told, world.clock.now
     for device in told.books.seen:
         is_over = told.has_host and told.books.is_over(device)
-        if not is_over or any(_leaves(world, name, device) for name in world.workers):
+        if not is_over or _anything_leaves(world, device):
             told.over_since.pop(device, None)
         elif now > told.over_since.setdefault(device, now) + A_WHILE_S:
             for name, worker in told.workers.items():
@@ -149,7 +163,15 @@ def crowded_devices_shrink(world: World, _: events.Event) -> str | None:
                 if entry is not None and entry.booking.get(device) and _may_go(world, name, worker):
                     held = f"{told.books.booked_by_core(device)} of {device} are booked"
                     return f"{held}, {told.books.sure_most(device)} may be, and {world.workers[name]} stays"
+            locks = told.books.locks if device == RAM else {}
+            if any(not lock.leaves and told.books.freed_by(model) for model, lock in locks.items()):
+                return f"{device} holds too much, and {locks} are locked"
     return None
+
+
+def _anything_leaves(world: World, device: str) -> bool:
+    locks = world.manager.told.books.locks.values() if device == RAM else ()
+    return any(_leaves(world, name, device) for name in world.workers) or any(lock.leaves for lock in locks)
 
 
 def _leaves(world: World, name: str, device: str) -> bool:
@@ -188,8 +210,25 @@ def _is_idle(world: World, effect: effects.Drain) -> bool:
         return True  # Its exit is on the way, or the manager could not know of all leases.
     if spec.tier is Tier.TRANSIENT and not any(_is_somebodys(world, name) for name in known.leases):
         return True
-    used = world.manager.told.workers[effect.worker].objects[effect.model].used
-    return spec.idle_timeout_s is not None and used + spec.idle_timeout_s <= world.clock.now + A_MOMENT_S
+    thing = world.manager.told.workers[effect.worker].objects[effect.model]
+    return world.clock.now + A_MOMENT_S >= idle_at(world, effect.model, spec, thing)
+
+
+def idle_at(world: World, model: str, spec: ModelSpec, thing: ToldObject) -> float:
+    """When it may leave as idle, at the earliest, if nobody comes.
+
+    A written idle time holds. Without one it is what its habit says; what a schedule names is kept longer by it.
+    """
+    timeout_s = float("inf") if spec.idle_timeout_s is None else spec.idle_timeout_s
+    expectations = world.manager.told.expectations
+    if thing.guess is not None:
+        return thing.guess.until
+    if spec.idle_written or spec.idle_timeout_s is None or spec.prewarm.when is PrewarmWhen.OFF:
+        return thing.used + timeout_s
+    if expectations.is_due(model):
+        return float("inf")
+    is_learned = spec.prewarm.when is PrewarmWhen.LEARNED and expectations.spans(model) is not None
+    return thing.used + (min(about_guesses.SETTLE_S, timeout_s) if is_learned else timeout_s)
 
 
 def _is_somebodys(world: World, lease: str) -> bool:

@@ -28,7 +28,8 @@ def balance(world: World) -> str | None:
     instances = {instance.holder for instance in core.instances()}
     for holder in ledger.bookings:
         is_dry_run = holder.startswith("dry run ")
-        if not (holder in core.workers or holder in core.reservations or holder in instances or is_dry_run):
+        is_lock = any(holder == lock.holder for lock in core.locks.values())
+        if not (holder in core.workers or holder in core.reservations or holder in instances or is_dry_run or is_lock):
             return f"{holder} holds {ledger.bookings[holder]}, and is nobody"
     for device in ledger.devices.values():
         held = sum(booking.get(device.name, 0) for booking in ledger.bookings.values())

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from lazyd.core import answers, effects, events
 from lazyd.core.spec import ModelSpec
 
+from . import about_locks
 from .memory import CUDA, RAM
 from .scenario import FIRST_CALL_TIMEOUTS_S
 
@@ -26,6 +27,8 @@ def refusals_are_true(world: World, effect: effects.Answer) -> str | None:
 
 def _really_has_no_room(world: World, pending: Pending, outcome: answers.NoRoom) -> bool:
     """No device has room beside what cannot leave: what is kept, and, for a nested request, what is busy."""
+    if pending.kind is events.LockFiles:
+        return about_locks.cannot_be_locked(world, pending, outcome)
     if pending.kind is events.Pin or (pending.fields.get("parent") and _its_turn_is_taken(world, outcome.model)):
         return True
     if not outcome.needed_bytes:

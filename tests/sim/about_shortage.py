@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from .memory import RAM
+from .pages import LOCKED_FILES
+
 if TYPE_CHECKING:
     from .world import World
 
@@ -31,6 +34,8 @@ def given_away(world: World, device: str) -> dict[str, int]:
     books, core = world.manager.told.books, world.manager.core.world
     found = {name: entry.granted[device] for name, entry in books.entries.items() if device in entry.granted}
     found |= {name: held.bytes for name, held in books.reserved.items() if held.device == device}
+    if device == RAM:
+        found[LOCKED_FILES] = sum({f: n for lock in books.locks.values() for f, n in lock.files.items()}.values())
     for name, booking in core.ledger.bookings.items():
         if name not in found and name in core.workers and device in booking:
             found[name] = booking[device]

@@ -57,6 +57,16 @@ class Held:
     holder: int
 
 
+@dataclass(slots=True)
+class Locked:
+    """The files of a model, from when they are booked until the host has let go of them."""
+
+    files: dict[str, int]
+    since: float | None = None
+    """When the core was told that they are locked."""
+    leaves: bool = False
+
+
 class Books:
     def __init__(self, world: World, told: Told) -> None:
         self._world = world
@@ -67,6 +77,10 @@ class Books:
         self.reserved: dict[str, Held] = {}
         self.adopted: dict[str, float] = {}
         """Reservations that were found, and nobody has claimed again: since when."""
+        self.locks: dict[str, Locked] = {}
+        """By model."""
+        self.locked_then = 0
+        """What the last sample of RAM shows of them."""
         self.dry_runs: set[int] = set()
         """By the number of the question."""
         self.seen: dict[str, events.DeviceSeen] = {}
@@ -89,13 +103,25 @@ class Books:
         return n
 
     def mapped(self) -> dict[str, int]:
-        """The files that workers map, each once."""
-        return {file: n for entry in self.entries.values() for file, n in entry.files.items()}
+        """The files that workers map or that are locked, each once."""
+        holders = (*self.entries.values(), *self.locks.values())
+        return {file: n for holder in holders for file, n in holder.files.items()}
+
+    def freed_by(self, model: str) -> int:
+        """What comes back when what is locked of a model is let go of."""
+        others = [*self.entries.values(), *(lock for key, lock in self.locks.items() if key != model)]
+        stay = {file for holder in others for file in holder.files}
+        return sum(n for file, n in self.locks[model].files.items() if file not in stay)
+
+    def shown_locked(self, begun: float) -> int:
+        """What a sample of RAM that was begun then shows of locked files."""
+        locks = [lock for lock in self.locks.values() if lock.since is not None and lock.since <= begun]
+        return sum({file: n for lock in locks for file, n in lock.files.items()}.values())
 
     def strange(self, device: str) -> int:
         """At most so much was used by strangers, as far as the last sample can tell."""
         seen = self.seen[device]
-        ours = 0
+        ours = self.locked_then if device == RAM else 0
         for name, entry in self.entries.items():
             if device in entry.booking:
                 ours += min(entry.booking[device], seen.held_bytes.get(name) or entry.booking[device])
@@ -140,7 +166,10 @@ class Books:
 
     def _hear_deviceseen(self, event: events.DeviceSeen) -> None:
         self.seen[event.name], self.seen_at[event.name] = event, self._now
-        may_drop = sum(self.mapped().values()) if event.name == RAM else 0
+        may_drop = 0
+        if event.name == RAM:
+            self.locked_then = self.shown_locked(event.begun)
+            may_drop = sum(self.mapped().values()) - self.locked_then
         lower = max(0, event.used_bytes - (self.booked_by_core(event.name) - may_drop))
         self.lowers[event.name] = (self.lowers.get(event.name, (0, 0))[1], lower)
         self.lost.pop(event.name, None)
@@ -205,9 +234,21 @@ class Books:
     def _hear_workerexited(self, event: events.WorkerExited) -> None:
         self._end(event.worker)
 
+    def _hear_fileslocked(self, event: events.FilesLocked) -> None:
+        lock = self.locks.get(event.model)
+        if lock is not None and not lock.leaves and lock.since is None:
+            lock.since = self._now
+
+    def _hear_filesunlocked(self, event: events.FilesUnlocked) -> None:
+        if event.model in self.locks and self.freed_by(event.model):
+            self.given_back[RAM] = self._now
+        self.locks.pop(event.model, None)
+
     def _hear_hostlost(self, _: events.HostLost) -> None:
         for worker in list(self.entries):
             self._end(worker)
+        for model in [model for model, lock in self.locks.items() if lock.leaves or lock.since is not None]:
+            self._hear_filesunlocked(events.FilesUnlocked(model=model))
 
     def _hear_hostfound(self, event: events.HostFound) -> None:
         found = {report.worker: report for report in event.workers}
@@ -216,10 +257,21 @@ class Books:
         for name, report in found.items():
             if name not in self.entries:
                 self.entries[name] = self._found(report)
+        self._find_locks({report.model: report for report in event.locks})
         for kept in event.reservations:
             if kept.id not in self.reserved:
                 self.reserved[kept.id] = Held(kept.device, kept.bytes, kept.holder)
                 self.adopted[kept.id] = self._now
+
+    def _find_locks(self, reports: dict[str, events.LockReport]) -> None:
+        """What was only booked is ordered anew where the host has not heard of it."""
+        for model, lock in list(self.locks.items()):
+            if model not in reports and (lock.leaves or lock.since is not None):
+                self._hear_filesunlocked(events.FilesUnlocked(model=model))
+        for model, report in reports.items():
+            self.locks.setdefault(model, Locked(dict(report.files)))
+            if report.locked:
+                self._hear_fileslocked(events.FilesLocked(model=model))
 
     def _hear_unreserve(self, event: events.Unreserve) -> None:
         self.adopted.pop(event.reservation, None)
@@ -261,12 +313,23 @@ class Books:
                 fields = self._world.control.by_number[number].fields
                 self.adopted.pop(name, None)
                 self.reserved.setdefault(name, Held(fields["device"], fields["bytes"], fields["holder"]))
+            case effects.Answer(request=number, outcome=answers.Done()):
+                self._is_done(number)
+            case effects.UnlockFiles(model=model):
+                if model in self.locks:
+                    self.locks[model].leaves = True
             case effects.KeepReservations(reservations=kept):
                 names = {report.id for report in kept}
                 for name in [name for name in self.reserved if name not in names]:
                     self.given_back[self.reserved.pop(name).device] = self._now
             case _:
                 pass
+
+    def _is_done(self, number: int) -> None:
+        pending = self._world.control.by_number[number]
+        if pending.kind is events.LockFiles:
+            model = self._told.resolve(pending.fields["model"]) or ""
+            self.locks.setdefault(model, Locked(dict(pending.fields["files"])))
 
     def moved(self, entry: Entry) -> int:
         """What has to be booked in RAM before a worker parks."""

@@ -13,24 +13,30 @@ from lazyd.core import (
     core,
     deaths,
     eviction,
+    expecting,
     fallbacks,
     growth,
+    guesses,
     leases,
     ledger,
     lives,
+    locks,
     plans,
+    prewarming,
     records,
     refusals,
+    remembering,
     reports,
     reservations,
     room,
     rules,
     strangers,
+    unloads,
     view,
     waiting,
     world,
 )
-from lazyd.core.answers import Loaded, NoRoom
+from lazyd.core.answers import Done, Loaded, NoRoom
 from lazyd.core.effects import Drain
 from lazyd.core.lifecycle import State
 
@@ -190,7 +196,7 @@ def one_plan_is_for_ever(w: world.World, plan: records.Plan) -> None:
 
 
 ADVANCE, ANSWER, DRAIN, GRANT = plans.advance, world.World.answer, lives.drain, leases.grant
-IDLE_UNTIL, MAKE_ROOM, MAY_LEAVE, MODELS = rules.idle_until, room.make_room, eviction.may_leave, view.models
+IDLE_UNTIL, MAKE_ROOM, MAY_LEAVE, MODELS = rules.own_time, room.make_room, eviction.may_leave, view.models
 OFFER_PLACES, RELEASE, SERVE, SERVE_ON = configuring.offer_places, leases.release, rules.serve, lives.serve_on
 SET, SETTLE, STOP_WORKER, WANT = alarms.Alarms.set, core.settle, lives.stop_worker, rules.want
 WORKER_EXITED = deaths.worker_exited
@@ -225,3 +231,85 @@ ACCOUNT, REBOOK = strangers.account, ledger.Ledger.rebook
 AS_NEED, RESERVE = growth.as_need, reservations.reserve
 BUDGET_ALONE = property(lambda device: device.budget_bytes)
 NO_MARGIN = property(lambda device: min(device.budget_bytes, device.total_bytes - device.foreign_bytes))
+
+
+def unfit_goes_on(w: world.World, model: records.Model, reason: str, failures: int, forgiven: int = 0) -> None:
+    PAUSE(w, model, reason, failures, forgiven)
+    if model.instance is not None and model.instance.warmup is records.Warmth.FAILED and not model.failures > 9:
+        model.instance.warmup = records.Warmth.DONE
+        model.retry_at = 0.0
+
+
+def never_the_same(_: records.Model, worker: records.Worker) -> str:
+    return worker.id
+
+
+def remembers_no_warmups(w: world.World, event: Any) -> None:
+    REMEMBERED(w, msgspec.structs.replace(event, warmed={}))
+
+
+def settles_nothing(model: records.Model, left: float, now: float) -> Any:  # noqa: ARG001
+    return SETTLE_GUESS(model, guesses.left_s(model, now), now)
+
+
+def begins_in_silence(w: world.World, model: records.Model, placement: Any) -> None:
+    BEGIN_GUESS(w, model, placement)
+    w.out[:] = [effect for effect in w.out if getattr(effect, "kind", "") != "prewarm"]
+
+
+def guess_is_a_use(w: world.World, model: records.Model, placement: Any) -> None:
+    BEGIN_GUESS(w, model, placement)
+    model.heat.used(w.now)
+
+
+def guesses_stay(instance: records.Instance, *more: Any) -> float | None:
+    return None if instance.guess is not None else IDLE_UNTIL(instance, *more)
+
+
+def written_or_not(instance: records.Instance, now: float) -> float | None:
+    """A span that has not ended counts beside what was written down."""
+    until = KEPT_UNTIL(instance, now)
+    ends = [span.end for span in expecting.spans(instance.model) or () if span.end > now]
+    return until if until is None or not ends else max(until, ends[0])
+
+
+def settled_is_enough(instance: records.Instance, now: float) -> float | None:
+    known = expecting.spans(instance.model)
+    return KEPT_UNTIL(instance, now) if known is None else instance.last_used + expecting.SETTLE_S
+
+
+def books_no_files(w: world.World, wish: Any) -> None:
+    files, wish.files = wish.files, {}
+    BOOK_LOCK(w, wish)
+    wish.files = files
+
+
+def locks_beside(w: world.World, wish: Any, known: Any) -> None:  # noqa: ARG001
+    locks.settle(w, wish, Done())
+
+
+PAUSE, REMEMBERED, SETTLE_GUESS = lives.pause, remembering.remembered, guesses.settle
+BEGIN_GUESS, KEPT_UNTIL, BOOK_LOCK = prewarming.begin, expecting.kept_until, locks.book
+
+
+def expects_what_was_unloaded(model: records.Model) -> bool:
+    with mock.patch.object(model, "dismissed", False):
+        return MAY_BE_EXPECTED(model)
+
+
+def guesses_are_kept(w: world.World, instance: records.Instance, **how: Any) -> bool:
+    return instance.guess is None and MAY_LEAVE(w, instance, **how)
+
+
+MAY_BE_EXPECTED = prewarming.may_be_expected
+
+
+def unloaded_too_soon(w: world.World) -> None:
+    for wish in w.unloads.values():
+        for key in [key for key, instance in wish.pending.items() if instance.state is State.UNLOADING]:
+            del wish.pending[key]
+            wish.unloaded.append(key)
+    FREED(w)
+
+
+FREED = unloads.freed

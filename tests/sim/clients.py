@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from .world import World
 
 LINGER_S = 12.0
+LONGEST_PAUSE_S = 3.0
+"""Between two calls of a session, in the mean."""
 GIVES_BACK_TOO_SOON = 0.05
 """Chance that a lease is given back while a call is still in flight under it."""
 CLAIMS = 0.05
@@ -42,6 +44,10 @@ class Clients:
         """Everybody hangs up."""
         for process in list(self.sessions.values()):
             process.kill()
+
+    def visit(self, uid: int, model: str) -> Script:
+        """Somebody asks for a model, uses it and goes."""
+        yield from self._get_and_use(model, uid, None, 0)
 
     def _client(self, number: int) -> Script:
         uid = 1000 + number % 3
@@ -137,7 +143,7 @@ class Clients:
             if how != "done":
                 return how == "revoked" and depth == 0
             if depth == 0:
-                yield self.rng.expovariate(1.0 / self.profile.think_s) / 2
+                yield self.rng.expovariate(1.0 / min(self.profile.think_s, LONGEST_PAUSE_S)) / 2
         if depth == 0 and self.rng.random() < self.profile.linger:
             yield self.rng.uniform(0.0, LINGER_S)
         if self.rng.random() < 0.2:

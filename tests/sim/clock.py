@@ -11,6 +11,9 @@ import inspect
 from collections.abc import Callable, Generator
 from typing import Any
 
+START = 1000.0
+"""When a schedule begins."""
+
 Script = Generator[Any, Any, Any]
 """What a process runs: yields seconds or futures."""
 

@@ -9,6 +9,8 @@ from lazyd.core import effects, events
 from .channel import Channel
 from .loads import KILLED, Loads
 from .memory import RAM
+from .pages import Order as LockOrder
+from .pages import Pages, Said
 from .worker import SimWorker
 
 if TYPE_CHECKING:
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
 
 SPAWN_S = 0.05
 
-Order = tuple[effects.Effect, SimWorker | None]
+Order = tuple[effects.Effect | LockOrder, SimWorker | None]
 """What the manager wants done, and with which worker."""
 
 
@@ -31,10 +33,11 @@ class SimHost:
         self.kept: tuple[events.ReservationReport, ...] = ()
         """The reservations, for the next manager."""
         self.loads = Loads(self)
+        self.pages = Pages(self)
         self.inbox = Channel(world.clock, world.delay, self._obey)
-        self.outbox = Channel(world.clock, world.delay, world.manager.tell)
+        self.outbox = Channel(world.clock, world.delay, world.manager.hear)
 
-    def say(self, event: events.Event) -> None:
+    def say(self, event: events.Event | Said) -> None:
         if self.alive and self.world.manager.attached:
             self.outbox.send(event)
 
@@ -42,6 +45,10 @@ class SimHost:
         effect, worker = order
         if isinstance(effect, effects.KeepReservations):
             self.kept = effect.reservations
+        elif isinstance(effect, LockOrder):
+            self.pages.order(effect)
+        elif isinstance(effect, effects.UnlockFiles):
+            self.pages.let_go(effect.model)
         elif worker is None or worker.gone:
             return
         elif not self.alive:
@@ -102,7 +109,7 @@ class SimHost:
 
     # Its own death, and the manager's.
 
-    def never_started(self, effect: effects.Effect, worker: SimWorker | None) -> None:
+    def never_started(self, effect: effects.Effect | LockOrder, worker: SimWorker | None) -> None:
         if isinstance(effect, effects.StartWorker) and worker is not None and not worker.gone:
             worker.die()
             self.world.forget(worker)
@@ -120,5 +127,6 @@ class SimHost:
             worker.outbox.cut(self.world.rng.randrange(len(worker.outbox) + 1))
             self.world.forget(worker)
         self.workers.clear()
+        self.pages.die()
         self.lose(self.inbox.cut(0))
         self.outbox.cut(self.world.rng.randrange(len(self.outbox) + 1))

@@ -17,23 +17,29 @@ from lazyd.core.effects import (
     Grant,
     KeepReservations,
     LoadObject,
+    Note,
     Progress,
     Resume,
     StartWorker,
     StopWorker,
     UnloadObject,
+    UnparkObject,
     Withdraw,
 )
 
 from . import (
     about_admission,
+    about_guesses,
     about_leases,
     about_leaving,
     about_ledger,
     about_loads,
+    about_locks,
+    about_readiness,
     about_refusals,
     about_requests,
     about_reservations,
+    about_warmups,
 )
 from .truth import Violation
 
@@ -88,6 +94,11 @@ INVARIANTS: tuple[Invariant, ...] = (
     _of(about_loads.pins_leave_room, "pins and residents hold at most max_pinned of a device", LoadObject, Answer),
     _of(about_loads.loaded_is_true, "Load answers once the model is ready", Answer),
     _of(about_loads.stop_is_a_stop, "on a stop waiters are refused and nothing is loaded", LoadObject, StartWorker),
+    # Warm-ups.
+    _of(about_warmups.warmup_is_as_it_should, "warm-ups are as configured, or sync after loads went wrong", LoadObject),
+    _of(about_warmups.warmed_up_once, "on-demand: once since the machine started, whoever manages", LoadObject),
+    _of(about_warmups.warmups_end, "a warm-up that hangs has a time limit of its own"),
+    _of(about_warmups.unfit_serves_nobody, "a model whose warm-up fails admits nobody any more", Grant),
     # The ledger.
     _of(about_ledger.books_balance, "every byte that is booked is held by somebody, and every file once"),
     _of(about_ledger.measured_is_booked, "what grows past its booking is booked as it is"),
@@ -96,6 +107,22 @@ INVARIANTS: tuple[Invariant, ...] = (
     _of(about_reservations.reserved_is_held, "held by the connection; after a restart for 30 s", KeepReservations),
     _of(about_reservations.claimed_is_the_same, "the client claims it again after a restart of the manager", Answer),
     _of(about_reservations.nobody_reserves_all, "one user's reservations hold at most max_reserved", Answer),
+    # Locked files.
+    _of(about_locks.locked_is_booked, "what is locked is booked, once, until the host has let go of it"),
+    _of(about_locks.locked_once, "a model has one lock at a time", Answer),
+    _of(about_locks.locks_leave_room, "with what is pinned and resident locks hold at most max_pinned", Answer),
+    # Guesses.
+    _of(about_guesses.guess_is_allowed, "a guess is made only of what may be prewarmed, and is expected", Note),
+    _of(about_guesses.guess_waits_for_all, "a guess is made only while nobody waits for room", Note),
+    _of(about_guesses.guess_takes_what_is_over, "it takes what is free or is held by models past their time", Note),
+    _of(about_guesses.guesses_are_damped, "wrong guesses hold ten minutes, and damp themselves", Note),
+    _of(about_guesses.loads_have_a_cause, "what nobody waits for is a guess, and says so", LoadObject, UnparkObject),
+    _of(about_guesses.wrong_guesses_end, "if nobody comes, the model leaves"),
+    _of(about_guesses.only_requests_are_uses, "a guess does not count as use"),
+    _of(about_readiness.expected_is_loaded, "what is due is loaded, where there is room and nobody waits"),
+    _of(about_readiness.ready_gives_way, "guesses and locked files yield to the first request that needs their bytes"),
+    _of(about_readiness.idle_time_is_kept, "a written idle time is kept, whatever is learned"),
+    Invariant("kept_is_what_was", "habits, and what guesses have cost, outlive the manager"),
     # Leaving.
     _of(about_leaving.kept_is_not_evicted, "no pinned model is evicted; a resident stays", Drain, *ENDS),
     _of(about_leaving.quantum_is_served, "once ready, a model serves for a quantum before it may be evicted", Drain),

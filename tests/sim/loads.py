@@ -11,6 +11,7 @@ from lazyd.worker.records import Object, Warmth
 from . import warmups
 from .consumption import RAMP
 from .memory import RAM
+from .scenario import LONGEST_CRAWL_S
 
 if TYPE_CHECKING:
     from .host import SimHost
@@ -45,7 +46,7 @@ class Loads:
             worker.later(seconds, known, lambda w, _: self.host.exit(w, None, CRASHED))
         else:
             if dice - profile.load_crawls < 0:
-                seconds = rng.uniform(4.0, 12.0)
+                seconds = rng.uniform(4.0, LONGEST_CRAWL_S)
             worker.later(seconds / 2, known, self._is_half_done, is_parked)
             self._progress(worker, known, seconds, is_parked)
 

@@ -14,6 +14,7 @@ from lazyd.core.core import Core
 
 from . import about_admission, about_shortage, invariants
 from .memory import RAM
+from .pages import Locking, Order, Said
 from .sampler import Sampler
 from .told import Told
 from .truth import LeaseTruth, Violation
@@ -49,6 +50,7 @@ class SimManager:
         self.stirred = 0.0
         """When there was another one."""
         self.sampler = Sampler(world, self)
+        self.locking = Locking(self)
         self.known: dict[str, bool] = {}
         """Workers whose processes it knows."""
         self.measured: dict[str, int] = {}
@@ -95,6 +97,13 @@ class SimManager:
             self.told.ordered(effect)
             self._carry_out(effect)
         invariants.check_after(world, event)
+
+    def hear(self, said: events.Event | Said) -> None:
+        """The host says something."""
+        if isinstance(said, Said):
+            self.locking.hear(said)
+        else:
+            self.tell(said)
 
     def _note(self, event: events.Event) -> None:
         """What the shell itself remembers."""
@@ -146,6 +155,8 @@ class SimManager:
                     lease.given_back = True
             case answers.Done() if pending.kind is events.Pin:
                 self.told.pin_done(pending.fields["model"], pending.fields["pinned"])
+            case answers.Done() if pending.kind is events.LockFiles:
+                self.locking.booked(self.told.resolve(pending.fields["model"]) or "", pending.fields["files"])
         self.world.control.answered(effect.outcome, pending)
 
     def _do_predict(self, effect: effects.Predict) -> None:
@@ -154,6 +165,15 @@ class SimManager:
     def _do_learn(self, effect: effects.Learn) -> None:
         self.world.predicting.learn(effect)
 
+    def _do_memorable(self, _: effects.Memorable) -> None:
+        self.world.recollection.gather(self)
+
+    def _do_keeppast(self, effect: effects.KeepPast) -> None:
+        self.world.recollection.keep_past(effect)
+
+    def _do_warmedup(self, effect: effects.WarmedUp) -> None:
+        self.world.recollection.warmed_up(effect)
+
     def _do_sample(self, effect: effects.Sample) -> None:
         self.sampler.now(effect.device)
 
@@ -161,6 +181,9 @@ class SimManager:
         self.kept = effect
         if self.reaches_host:
             self.world.host.inbox.send((effect, None))
+
+    def _do_unlockfiles(self, effect: effects.UnlockFiles) -> None:
+        self.locking.unlock(effect)
 
     def _do_startworker(self, effect: effects.StartWorker) -> None:
         worker = SimWorker(self.world, effect, self.told.config.models[effect.model])
@@ -207,13 +230,22 @@ class SimManager:
         self.core = Core(self.world.new_id)
         self.told = Told(self.world)
         self.sampler = Sampler(self.world, self)
+        self.locking = Locking(self)
         self.kept = None
         self.known.clear()
         self.measured.clear()
+        self.world.uses_seen = {}
         self.sampler.first()
-        self.tell(events.Configure(config=self.world.config, pins=self.world.saved_pins))
+        self.configure()
+        self.world.recollection.recall(self)
         self.world.control.manager_is_back()
         self.world.clock.after(self.world.rng.uniform(0.0, 0.3), self.find_host, self.epoch)
+
+    def configure(self) -> None:
+        """The configuration is read, again."""
+        self.tell(events.Configure(config=self.world.config, pins=self.world.saved_pins))
+        if self.up:
+            self.world.timetable.put_in_force(self.world.config)
 
     def find_host(self, epoch: int) -> None:
         """The host tells of its workers, each worker of what it holds."""
@@ -231,15 +263,17 @@ class SimManager:
         for worker in running:
             worker.outbox.not_before(arrives)
         self.world.host.outbox.not_before(arrives)
-        found = events.HostFound(workers=reports, reservations=self.world.host.kept)
-        self.world.clock.at(arrives, self._found, found, self.connection)
+        host = self.world.host
+        found = events.HostFound(workers=reports, reservations=host.kept, locks=host.pages.reports)
+        self.world.clock.at(arrives, self._found, found, host.pages.told(), self.connection)
 
-    def _found(self, found: events.HostFound, connection: int) -> None:
+    def _found(self, found: events.HostFound, locks: dict[str, Order], connection: int) -> None:
         if connection == self.connection and self.attached:
             self.reaches_host = True
             if self.kept is not None:  # a host that comes later is told the same
                 self.world.host.inbox.send((self.kept, None))
             self.tell(found)
+            self.locking.found(locks)
 
     def reconnect(self) -> None:
         """The connection to the host broke, and is there again: the same core hears anew of all workers.

@@ -101,6 +101,16 @@ class Mischief:
             self.world.lose(memory)
             self.world.clock.after(self.rng.uniform(0.5, 15.0), self.world.find, memory)
 
+    def replace_files(self) -> None:
+        """A file of a model is replaced by another of its name."""
+        files = [file for character in self.world.scenario.characters.values() for file in character.appetite.files]
+        if files:
+            file = self.rng.choice(files)
+            self.world.replaced[file] = self.world.replaced.get(file, 0) + 1
+
+    def set_clock(self) -> None:
+        self.world.timetable.set_clock()
+
     def unload(self) -> None:
         count = self.rng.choice((1, 1, 2))
         names = tuple(self.world.popular_model() for _ in range(count))
@@ -136,6 +146,8 @@ class Mischief:
         elif how < 0.5:
             gone = [spec for spec in self.world.scenario.config.models.values() if spec.key not in models]
             models.update((spec.key, spec) for spec in gone)
+        elif how < 0.6 and models[key].ram_lock:
+            models[key] = replace(models[key], ram_lock=False)
         elif how < 0.75:
             models[key] = replace(models[key], idle_timeout_s=self.rng.choice((1.0, 5.0, 15.0)))
         else:
@@ -151,4 +163,4 @@ class Mischief:
 
     def _accept(self, config: Config) -> None:
         self.world.config = config
-        self.world.manager.tell(events.Configure(config=config, pins=self.world.saved_pins))
+        self.world.manager.configure()

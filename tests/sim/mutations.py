@@ -21,13 +21,17 @@ from lazyd.core import (
     cycles,
     events,
     eviction,
+    expecting,
     fallbacks,
     growth,
+    guesses,
     leases,
     ledger,
     lives,
+    locks,
     placement,
     plans,
+    prewarming,
     records,
     refusals,
     reports,
@@ -39,9 +43,9 @@ from lazyd.core import (
     unloads,
     view,
     waiting,
+    warmups,
     world,
 )
-from lazyd.core.lifecycle import GONE, State
 from lazyd.worker.records import Lease as WorkerLease
 
 from . import broken
@@ -89,6 +93,14 @@ def without_rule(rule: Callable[..., None]) -> Patch:
 
 def nothing(*_: Any, **__: Any) -> None:
     """Instead of a function that should have done something."""
+
+
+def always(*_: Any, **__: Any) -> bool:
+    return True
+
+
+def never(*_: Any, **__: Any) -> bool:
+    return False
 
 
 EVENTS = core.EVENTS
@@ -216,7 +228,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     ),
     Mutation(
         "loaded before it is ready",
-        ("loaded_is_true",),
+        ("loaded_is_true", "nothing_leaves_without_cause"),
         "calm",
         put(core, "RULES", tuple(broken.loaded_before_ready if r is rules.serve else r for r in rules.RULES)),
     ),
@@ -300,6 +312,138 @@ MUTATIONS: tuple[Mutation, ...] = (
         "honest",
         put(growth, "as_need", broken.half_is_learned),
     ),
+    # Warm-ups.
+    Mutation(
+        "a warm-up may take any time",
+        ("warmups_end",),
+        "failures",
+        put_entry(core.ALARMS, "warm", nothing),
+    ),
+    Mutation(
+        "a failed warm-up is not believed",
+        ("unfit_serves_nobody", "ready_answers_at_once"),
+        "failures",
+        put(lives, "pause", broken.unfit_goes_on),
+    ),
+    Mutation(
+        "warm-ups never become synchronous",
+        ("warmup_is_as_it_should",),
+        "failures",
+        put(warmups, "fell_back", lambda _: None),
+    ),
+    Mutation(
+        "every warm-up is made again",
+        ("warmed_up_once",),
+        "failures",
+        put(warmups, "subject", broken.never_the_same),
+    ),
+    Mutation(
+        "the next manager knows of no warm-up",
+        ("warmed_up_once",),
+        "restarts",
+        put_entry(EVENTS, events.Remembered, broken.remembers_no_warmups),
+    ),
+    # Guesses.
+    Mutation(
+        "what was unloaded by name is loaded for a guess",
+        ("guess_is_allowed",),
+        "habits",
+        put(prewarming, "may_be_expected", broken.expects_what_was_unloaded),
+    ),
+    Mutation(
+        "guesses do not wait for others", ("guess_waits_for_all",), "habits", put(prewarming, "is_room_wanted", never)
+    ),
+    Mutation(
+        "a guess takes what is expected itself",
+        ("guess_takes_what_is_over",),
+        "habits",
+        put(prewarming, "is_past_its_time", always),
+    ),
+    Mutation(
+        "wrong guesses cost nothing",
+        ("guesses_are_damped",),
+        "habits",
+        put(guesses, "affords", always),
+    ),
+    Mutation(
+        "what wrong guesses cost is not kept",
+        ("kept_is_what_was",),
+        "habits",
+        put(guesses, "settle", broken.settles_nothing),
+    ),
+    Mutation(
+        "a guess is not called so",
+        ("loads_have_a_cause",),
+        "habits",
+        put(prewarming, "begin", broken.begins_in_silence),
+    ),
+    Mutation(
+        "a wrong guess stays",
+        ("wrong_guesses_end",),
+        "habits",
+        put(rules, "own_time", broken.guesses_stay),
+    ),
+    Mutation(
+        "a guess counts as use",
+        ("only_requests_are_uses",),
+        "habits",
+        put(prewarming, "begin", broken.guess_is_a_use),
+    ),
+    Mutation(
+        "nothing is loaded before it is asked for",
+        ("expected_is_loaded",),
+        "habits",
+        put(prewarming, "consider", nothing),
+    ),
+    Mutation(
+        "guesses do not leave for others",
+        ("ready_gives_way",),
+        "habits",
+        put(eviction, "may_leave", broken.guesses_are_kept),
+    ),
+    Mutation(
+        "a habit lengthens an idle time that was written down",
+        ("idle_time_is_kept",),
+        "habits",
+        put(expecting, "kept_until", broken.written_or_not),
+    ),
+    Mutation(
+        "a habit shortens an idle time that was written down",
+        ("nothing_leaves_without_cause", "quantum_is_served"),
+        "habits",
+        put(expecting, "kept_until", broken.settled_is_enough),
+    ),
+    # Locked files.
+    Mutation(
+        "locks are not booked",
+        ("locked_is_booked", "found_is_kept"),
+        "locks",
+        put(locks, "book", broken.books_no_files),
+    ),
+    Mutation(
+        "locks are lost with the manager",
+        ("locked_is_booked", "found_is_kept"),
+        "locks",
+        put(locks, "take_over", nothing),
+    ),
+    Mutation(
+        "a model is locked twice",
+        ("locked_once",),
+        "locks",
+        put(locks, "compare", broken.locks_beside),
+    ),
+    Mutation(
+        "locks look at nobody else's share",
+        ("locks_leave_room",),
+        "locks",
+        put(locks, "beyond_share", lambda *_: []),
+    ),
+    Mutation(
+        "locks stay whoever waits",
+        ("ready_gives_way", "refusals_are_true"),
+        "locks",
+        put(room, "locks_leave", never),
+    ),
     # Leaving.
     Mutation(
         "pinned models are evicted",
@@ -313,14 +457,14 @@ MUTATIONS: tuple[Mutation, ...] = (
         "pinned models are idle",
         ("kept_is_not_evicted",),
         "residents",
-        put_all(put(rules, "idle_until", broken.idle_although_kept), without_rule(rules.let_stay)),
+        put_all(put(rules, "own_time", broken.idle_although_kept), without_rule(rules.let_stay)),
     ),
     Mutation("no quantum", ("quantum_is_served",), "rivals", put(eviction, "quantum_until", lambda _: 0.0)),
     Mutation(
         "idle too soon",
         ("nothing_leaves_without_cause", "quantum_is_served"),
         "calm",
-        put(rules, "idle_until", broken.idle_too_soon),
+        put(rules, "own_time", broken.idle_too_soon),
     ),
     Mutation(
         "who is busy is asked again at once", ("busy_is_not_asked_again",), "chains", put(reports, "ASK_AGAIN_S", 0.0)
@@ -342,10 +486,10 @@ MUTATIONS: tuple[Mutation, ...] = (
         "transient models wait for their idle time",
         ("transient_leaves",),
         "calm",
-        put(rules, "idle_until", broken.transient_like_others),
+        put(rules, "own_time", broken.transient_like_others),
     ),
     Mutation(
-        "unloaded before it is free", ("unloaded_is_free",), "family", put(unloads, "GONE", GONE | {State.UNLOADING})
+        "unloaded before it is free", ("unloaded_is_free",), "family", put(unloads, "freed", broken.unloaded_too_soon)
     ),
     Mutation("residents do not stand", ("residents_stand",), "residents", put(records.Model, "stands", False)),
     Mutation(

@@ -120,6 +120,8 @@ def transient_leaves(world: World) -> None:
 
 def idle_gets_cold(world: World) -> None:
     for worker in world.workers.values():
+        if world.scenario.profile.expects and worker.ordered_to_stop:
+            continue  # a guess has just been wrong
         stays = [known.model for known in worker.objects.values() if stays_loaded(world, known.model)]
         if len(stays) < len(worker.objects) or not stays:
             raise Violation("idle_gets_cold", f"{worker} is still there")
@@ -129,7 +131,12 @@ def stays_loaded(world: World, key: str) -> bool:
     """What may be in memory although nobody asks for it."""
     told = world.manager.told
     spec = told.spec_of(key)
-    return spec is not None and (told.is_kept(key) or (spec.idle_timeout_s is None and spec.tier is Tier.ON_DEMAND))
+    if spec is None:
+        return False
+    if told.is_kept(key) or (spec.idle_timeout_s is None and spec.tier is Tier.ON_DEMAND):
+        return True
+    is_guess = any(thing.guess is not None for thing in told.objects_of(key))
+    return is_guess or told.expectations.is_due(key, told.expectations.lead_s)
 
 
 def nothing_lingers(world: World) -> None:

@@ -56,7 +56,7 @@ class Predicting:
                 number=effect.number,
                 ways=ways,
                 layers=character.appetite.foretold_layers(error),
-                files=character.appetite.files,
+                files=self.world.files_of(key),
             )
         )
 

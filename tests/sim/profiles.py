@@ -89,6 +89,12 @@ class Profile:
     """So many clients reserve memory for programs of their own."""
     programs_lie: float = 0.0
     """Chance that such a program takes more than was reserved for it."""
+    expects: float = 0.0
+    """Chance that a model is loaded before it is asked for."""
+    callers: int = 0
+    """So many come at a period. Much more time passes then."""
+    locks: float = 0.0
+    """Chance that the files of a model may be locked in RAM; somebody has them locked again and again."""
     rivals: int = 0
     """If set, all models want one device, on which so many fit at once, and all are in constant use."""
 
@@ -306,4 +312,79 @@ ABOUT_MEMORY: tuple[Profile, ...] = (
     ),
 )
 
-PROFILES = ABOUT_MODELS + ABOUT_MEMORY
+ABOUT_READINESS: tuple[Profile, ...] = (
+    Profile(
+        "habits",
+        weight=2,
+        clients=(1, 3),
+        think_s=60.0,
+        call_s=1.0,
+        expects=0.9,
+        callers=5,
+        linger=0.1,
+        mischief_every_s=60.0,
+        mischief={"set_clock": 1.0, "strangers": 3.0, "measure": 1.0, "unload": 0.5, "unload_idle": 0.5},
+    ),
+    Profile(
+        "readiness",
+        weight=2,
+        clients=(2, 4),
+        think_s=30.0,
+        expects=0.7,
+        callers=4,
+        locks=0.5,
+        files=0.5,
+        parks=0.4,
+        breathes=True,
+        residents=1,
+        family=True,
+        nested=0.1,
+        hold=0.05,
+        falls_back=0.2,
+        stops=0.1,
+        programs=1,
+        mischief_every_s=20.0,
+        mischief={
+            "set_clock": 0.7,
+            "restart": 1.0,
+            "host_lost": 0.2,
+            "host_upgraded": 0.4,
+            "configure": 0.7,
+            "budget": 0.3,
+            "pressure": 0.5,
+            "replace_files": 0.3,
+            "hang": 0.5,
+            **FAULTY,
+        },
+        **LOADS_GO_WRONG,  # type: ignore[arg-type]
+    ),
+    Profile(
+        "locks",
+        weight=2,
+        files=0.9,
+        locks=0.9,
+        residents=1,
+        nested=0.1,
+        stops=0.2,
+        programs=1,
+        large=1.7,
+        clients=(2, 5),
+        think_s=2.0,
+        mischief_every_s=2.0,
+        mischief={
+            "replace_files": 1.0,
+            "strangers": 2.0,
+            "pressure": 0.7,
+            "restart": 0.5,
+            "host_lost": 0.3,
+            "host_upgraded": 0.7,
+            "configure": 0.7,
+            "budget": 0.7,
+            "crash": 0.5,
+            "measure": 1.0,
+            **LOOKING_AWAY,
+        },
+    ),
+)
+
+PROFILES = ABOUT_MODELS + ABOUT_MEMORY + ABOUT_READINESS

@@ -80,7 +80,7 @@ class Programs:
 
     def _client(self, number: int) -> Script:
         while True:
-            yield self.rng.expovariate(1.0 / 4.0)
+            yield self.rng.expovariate(1.0 / 4.0) * self.world.scenario.slowness
             if not self.world.clients.at_work:
                 return
             session = self.sessions[number] = Process(self.world.clock, self._session(2000 + number % 2))

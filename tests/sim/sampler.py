@@ -25,7 +25,7 @@ MEASURING_S = 0.3
 REPEATED_S = {CUDA: 1.0, HOST: 4.0}
 """How old the last sample may be before one that says the same is told."""
 IN_PEACE_S = 20.0
-"""The same when nothing goes wrong any more."""
+"""The same when nothing goes wrong any more, and in schedules of an hour or so."""
 
 
 class Sampler:
@@ -152,5 +152,6 @@ class Sampler:
         memory = self.world.memory[name]
         pace = pace_s(self.manager.core.world, name)
         changed = memory.version != self._version.get(name) and not memory.is_lost
-        repeated_s = REPEATED_S[memory.kind] if self.world.faults else IN_PEACE_S
+        is_calm = self.world.scenario.profile.callers or not self.world.faults
+        repeated_s = IN_PEACE_S if is_calm else REPEATED_S[memory.kind]
         self._wait(name, pace if changed else max(pace, repeated_s))

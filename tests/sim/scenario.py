@@ -6,17 +6,22 @@ A `Profile` says which kind of trouble a schedule is about; `draw` fills it in f
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
+from lazyd.core.events import Memory as Remembrance
+from lazyd.core.monitoring import Past
 from lazyd.core.needs import Need
 from lazyd.core.spec import MIB, Config, Fallback, ModelSpec, Prewarm, PrewarmWhen, Settings, Tier, Warmup, WarmupMode
 
 from .appetite import Appetite, divisible, part
+from .callers import Caller
+from .expected import callers, expected, pasts, remembered
 from .memory import CUDA, HOST, RAM, Memory
 from .profiles import Profile
 
+OFF = Prewarm(when=PrewarmWhen.OFF)
 FAMILY = "strategy/*"
 MEMBERS = tuple(f"strategy/{name}" for name in ("alpha", "beta", "gamma", "delta", "epsilon"))
 GPU_MARGIN = 20 * MIB
@@ -27,6 +32,7 @@ LAYERS = (4, 9)
 SHARED_FILES = ("8:1:101", "8:1:102")
 """Weights that several models may map."""
 WARMUP_TIMEOUT_S = 3.0
+LONGEST_CRAWL_S = 12.0
 FIRST_CALL_TIMEOUTS_S = (150.0, 300.0)
 
 
@@ -54,6 +60,11 @@ class Scenario:
     """By key of the spec."""
     names: tuple[str, ...]
     """What clients ask for, in order of popularity."""
+    callers: tuple[Caller, ...] = ()
+    """Who comes at a period."""
+    memories: dict[str, Remembrance] = field(default_factory=dict)
+    pasts: dict[str, tuple[str, Past]] = field(default_factory=dict)
+    """What an earlier day has left."""
     alone: tuple[str, ...] = ()
     """GPUs whose processes can use no other."""
 
@@ -66,8 +77,18 @@ class Scenario:
         return found
 
     @property
+    def slowness(self) -> float:
+        """Where somebody comes at a period everybody else comes seldom."""
+        return 15.0 if self.callers else 1.0
+
+    @property
     def longest_load_s(self) -> float:
         return max(character.load_s[1] for character in self.characters.values())
+
+    @property
+    def longest_start_s(self) -> float:
+        """Until it is ready, with its warm-up, at the slowest."""
+        return max(self.longest_load_s, LONGEST_CRAWL_S * (self.profile.load_crawls > 0)) + WARMUP_TIMEOUT_S
 
     @property
     def quantum_s(self) -> float:
@@ -88,7 +109,7 @@ def _spec(rng: random.Random, name: str, tier: Tier, gpus: list[str], profile: P
         tier=tier,
         idle_timeout_s=90.0 if tier is Tier.TRANSIENT else rng.choice((1.0, 3.0, 8.0, 20.0)),
         idle_written=True,
-        prewarm=Prewarm(when=PrewarmWhen.OFF),
+        prewarm=OFF,
         load_timeout_s=4.0,
         device=_device_choice(rng, gpus),
         memory_bytes=rng.choice((None, int(rng.randrange(50, 260) * profile.large) * MIB)),
@@ -98,6 +119,7 @@ def _spec(rng: random.Random, name: str, tier: Tier, gpus: list[str], profile: P
         hard_limit=rng.random() < 0.3,
         park_timeout_s=rng.choice((2.0, 10.0, 30.0)),
         warmup=_warmup(rng, profile),
+        ram_lock=profile.locks > 0 and rng.random() < profile.locks,
     )
 
 
@@ -149,7 +171,7 @@ def _family(rng: random.Random, profile: Profile) -> ModelSpec:
         tier=tier,
         idle_timeout_s=90.0 if tier is Tier.TRANSIENT else rng.choice((2.0, 8.0)),
         idle_written=True,
-        prewarm=Prewarm(when=PrewarmWhen.OFF),
+        prewarm=OFF,
         load_timeout_s=4.0,
         device=("ram",),
         memory_bytes=rng.randrange(80, 200) * MIB,
@@ -213,6 +235,8 @@ def draw(rng: random.Random, profile: Profile) -> Scenario:
     for gpu in gpus:
         devices[gpu] = (CUDA, (200 if profile.rivals else 300) * MIB)
     specs = draw_specs(rng, profile, gpus)
+    if profile.expects:
+        specs = [expected(rng, spec, profile.expects) for spec in specs]
     models = {spec.key: spec for spec in specs}
     names = [spec.key for spec in specs if not spec.is_family]
     aliases = {"reader": names[0]}
@@ -222,11 +246,15 @@ def draw(rng: random.Random, profile: Profile) -> Scenario:
     if profile.family:
         asked += MEMBERS
     rng.shuffle(asked)
+    come = callers(rng, [name for name in asked if name in models or "/" in name], profile.callers)
     return Scenario(
         profile=profile,
         devices=devices,
         config=Config(settings=draw_settings(rng, devices), models=models, aliases=aliases),
         characters={key: _character(rng, spec, profile) for key, spec in models.items()},
         names=tuple(asked),
+        callers=come,
+        memories=remembered(rng, come, models),
+        pasts=pasts(rng, models.values()) if profile.expects else {},
         alone=tuple(gpu for gpu in gpus if rng.random() < profile.alone),
     )

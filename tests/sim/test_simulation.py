@@ -49,19 +49,8 @@ def test_every_kind_of_schedule_is_sound(profile: str) -> None:
     assert a_few(profile).events >= 3000
 
 
-TOLD_ELSEWHERE = {
-    events.Scheduled,
-    events.Remembered,
-    events.LockFiles,
-    events.FilesLocked,
-    events.FilesUnlocked,
-    effects.UnlockFiles,
-}
-"""Schedules know no habits and no locked files: stories tell of them (`unit/core/test_prewarming`, `test_locks`)."""
-
-
 def test_every_event_effect_and_outcome_occurs() -> None:
-    seen = TOLD_ELSEWHERE | {kind for profile in PROFILES for kind in a_few(profile.name).seen}
+    seen = {kind for profile in PROFILES for kind in a_few(profile.name).seen}
     kinds = [*events.Event.__subclasses__(), *effects.Effect.__subclasses__(), *_leaves(answers.Outcome)]
     assert [kind.__name__ for kind in kinds if kind not in seen] == []
 

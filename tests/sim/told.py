@@ -11,11 +11,13 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from lazyd.core import effects, events, names
+from lazyd.core import answers, effects, events, names
+from lazyd.core.monitoring import Past
 from lazyd.core.spec import Config, ModelSpec, Tier
 
 from .books import Books
-from .memory import CUDA
+from .expectations import Expectations, Guess
+from .memory import CUDA, RAM
 
 if TYPE_CHECKING:
     from .world import World
@@ -53,6 +55,8 @@ class ToldObject:
     parked_at: float = 0.0
     warming: float | None = None
     """Since when a call of its warm-up runs, as told."""
+    guess: Guess | None = None
+    """It was loaded because it was expected, and nobody has come yet."""
     is_unfit: bool = False
     """Its warm-up has failed while it served."""
 
@@ -86,6 +90,7 @@ class Told:
         self._world = world
         self.config = Config()
         self.books = Books(world, self)
+        self.expectations = Expectations(world, self)
         self.over_since: dict[str, float] = {}
         """Since when a device has certainly held too much, and nothing was on its way out of it."""
         self.has_host = False
@@ -98,6 +103,10 @@ class Told:
         self.pinned: dict[str, bool] = {}
         self.dismissed: dict[str, bool] = {}
         """Models that were freed by name or by force, and not asked for since."""
+        self.unloaded: dict[str, bool] = {}
+        """Those of them that were freed by name."""
+        self.perhaps_unloaded: dict[str, bool] = {}
+        """Models that were chosen among all to be freed, if they were idle, and not asked for since."""
         self.has_failed: dict[str, bool] = {}
         """Models with a load that failed or was given up, or whose worker died under them."""
         self.failures: dict[str, tuple[int, float]] = {}
@@ -109,6 +118,10 @@ class Told:
         self.asked: dict[str, int] = {}
         """The number of the last question about a model's needs."""
         self.predicted: dict[str, events.Predicted] = {}
+        self.pasts: dict[str, tuple[str, Past | None]] = {}
+        """How loads went, with the identity of the spec; None: it may have been forgotten."""
+        self.warmed: dict[tuple[str, str, bool], bool] = {}
+        """What was warmed up: model, identity of its spec, and whether on a GPU."""
         self.pressed = False
         """The event at hand says that programs stall for memory."""
         self._resolved: dict[str, str | None] = {}
@@ -171,6 +184,10 @@ class Told:
         is_gpu = self.books.seen[device].kind == CUDA
         return not spec.device or device in spec.device or (is_gpu and "gpu" in spec.device)
 
+    def objects_of(self, key: str) -> list[ToldObject]:
+        """Its lives, of which more than one may be there."""
+        return [worker.objects[key] for worker in self.workers.values() if key in worker.objects]
+
     def is_loading(self, worker: str, model: str) -> bool:
         thing = self._object(worker, model)
         return thing is not None and thing.stage is Stage.LOADING
@@ -192,13 +209,17 @@ class Told:
         self.ran_out_again.clear()
         self.pressed = isinstance(event, events.MemoryPressure)
         self.books.hear(event)
+        self.expectations.hear(event)
         hear = getattr(self, f"_hear_{type(event).__name__.lower()}", None)
         if hear is not None:
             hear(event)
 
     def _hear_get(self, event: events.Get | events.Load) -> None:
-        if self.dismissed:
-            self.dismissed.pop(self.resolve(event.model) or event.model, None)
+        if self.dismissed or self.perhaps_unloaded:
+            key = self.resolve(event.model) or event.model
+            self.perhaps_unloaded.pop(key, None)
+            self.dismissed.pop(key, None)
+            self.unloaded.pop(key, None)
 
     _hear_load = _hear_get
 
@@ -208,6 +229,8 @@ class Told:
             now = self._world.clock.now
             thing.stage, thing.ready_at, thing.load_s, thing.used = Stage.READY, now, now - thing.ordered, now
             thing.warming = None
+            if event.warmup == "done":
+                self._is_warmed(self.workers[event.worker], event.model)
             self.failures.pop(event.model, None)
             self.ran_out.pop(event.model, None)
 
@@ -223,6 +246,19 @@ class Told:
         thing.warming = None
         if event.problem is not None:
             self._is_unfit(event.model, thing)
+        else:
+            self._is_warmed(self.workers[event.worker], event.model)
+
+    def _is_warmed(self, worker: ToldWorker, model: str) -> None:
+        identity = worker.spec.identity if worker.spec is not None else ""
+        self.warmed[model, identity, any(device != RAM for device in worker.devices)] = True
+
+    def _hear_remembered(self, event: events.Remembered) -> None:
+        self.warmed.update(self._world.recollection.known)
+        for key, (identity, past) in event.pasts.items():
+            spec, known = self.config.models.get(key), self.pasts.get(key, ("", None))[1]
+            if spec is not None and spec.identity == identity and (known is None or not known.loads_s):
+                self.pasts[key] = (identity, past)
 
     def _is_unfit(self, model: str, thing: ToldObject) -> None:
         thing.is_unfit = True
@@ -282,7 +318,12 @@ class Told:
     def _hear_unload(self, event: events.Unload) -> None:
         self.unloads[event.request] = event
         named = event.models or (self.config.models if event.force else ())
+        if any(self.resolve(name) is None and name not in self.config.models for name in named):
+            return  # all of it is refused
         self.dismissed.update((self.resolve(name) or name, True) for name in named)
+        if not event.models:
+            self.perhaps_unloaded.update((model, True) for worker in self.workers.values() for model in worker.objects)
+        self.unloaded.update((self.resolve(name) or name, True) for name in event.models)
         self.failures.clear()
 
     def _hear_cancel(self, event: events.Cancel) -> None:
@@ -292,6 +333,10 @@ class Told:
         self.config = event.config
         self._resolved.clear()
         self.failures.clear()
+        for key, (identity, _) in self.pasts.items():
+            spec = event.config.models.get(key)
+            if spec is None or spec.identity != identity:
+                self.pasts[key] = (identity, None)
         self.pinned = dict.fromkeys(sorted(event.pins), True)
         self.pinned.update((spec.key, True) for spec in event.config.models.values() if spec.pin)
 
@@ -346,13 +391,37 @@ class Told:
             case effects.Resume(worker=name, model=model):
                 if (thing := self._object(name, model)) is not None:
                     thing.drain = None
+            case effects.KeepPast(model=model, identity=identity, past=past):
+                self.pasts[model] = (identity, past)
+            case effects.WarmedUp():
+                self._world.recollection.known.update(self.warmed)
+            case effects.Note(kind="prewarm", model=str(model)):
+                for worker in self.workers.values():
+                    if (thing := worker.objects.get(model)) is not None and thing.stage is Stage.LOADING:
+                        thing.guess = self.expectations.guessed(effect)
+            case effects.Note(kind="not used", model=str(model)):
+                self._was_wrong(model)
             case effects.Grant(worker=name, model=model):
                 if (thing := self._object(name, model)) is not None:
+                    thing.used = self._world.clock.now
+                    if thing.guess is not None and not thing.guess.was_wrong:
+                        self.expectations.came_true(model)
+                    thing.guess = None
+            case effects.Answer(request=number, outcome=answers.Loaded()):
+                for thing in self.objects_of(self.resolve(self._world.control.by_number[number].fields["model"]) or ""):
                     thing.used = self._world.clock.now
             case effects.Answer(request=number):
                 self._unload_over(number)
             case _:
                 pass
+
+    def _was_wrong(self, model: str) -> None:
+        """It was expected, and nobody has come."""
+        for worker in self.workers.values():
+            if (thing := worker.objects.get(model)) is not None and thing.guess is not None:
+                ended = min(self._world.clock.now, thing.guess.until)
+                self.expectations.was_wrong(model, ended - thing.ordered)
+                thing.guess.was_wrong = True
 
     def pin_done(self, name: str, pinned: bool) -> None:
         """A `Pin` was answered `Done`."""
@@ -404,7 +473,11 @@ class Told:
                 thing.stage, thing.parked_at = Stage.PARKED, self._world.clock.now
             if was is not None and was.stage is Stage.UNLOADING:
                 thing.stage = Stage.UNLOADING
+            if was is not None:
+                thing.guess, thing.ordered = was.guess, was.ordered
             thing.drain = 0 if told.state == "draining" else None
+            if told.warmup == "done" and told.state in ("ready", "draining"):
+                self._is_warmed(worker, told.model)
             if told.warmup == "failed" and thing.stage is Stage.READY:
                 self._is_unfit(told.model, thing)
             elif told.state == "warming" or told.warmup == "running":

@@ -9,22 +9,25 @@ from lazyd.core.spec import Config
 
 from . import about_shortage, bound, peace
 from .about_leaving import warmup_hangs
+from .callers import Callers
 from .clients import Clients
-from .clock import Clock, Process
+from .clock import START, Clock, Process
 from .control import Control
 from .driver import Drivers
 from .host import SimHost
 from .loads import KILLED
+from .lockers import Lockers
 from .manager import SimManager
 from .memory import Memory
 from .mischief import Mischief
 from .predicting import Predicting
 from .programs import Program, Programs
+from .recollection import Recollection
 from .scenario import Character, Scenario
+from .timetable import Timetable
 from .truth import LeaseTruth, Violation
 from .worker import SimWorker
 
-START = 1000.0
 STANDSTILL_S = 400.0
 """Longer than any client waits."""
 BUSY_S, QUIET_S, QUIET = 25.0, 8.0, 12.0
@@ -60,6 +63,9 @@ class World:
         self.bound = bound.Bound(scenario)
         self._ids = 0
         self._pids = 100
+        self.uses_seen: dict[str, object] = {}
+        self.recollection = Recollection(self)
+        self.timetable = Timetable(self)
         self.manager = SimManager(self)
         self.control = Control(self)
         self.host = SimHost(self)
@@ -67,6 +73,10 @@ class World:
         self.programs: dict[str, Program] = {}
         """By reservation: those that run."""
         self.reserving = Programs(self)
+        self.replaced: dict[str, int] = {}
+        """How often a file was replaced by another of its name."""
+        Lockers(self)
+        Callers(self)
 
     # Running.
 
@@ -118,12 +128,17 @@ class World:
         return names[int(self.rng.random() ** 2 * len(names))]
 
     def quietness(self) -> float:
-        if self.scenario.profile.rivals:
+        if self.scenario.profile.rivals or self.scenario.profile.callers:
             return 1.0
         return 1.0 if (self.clock.now - START) % (BUSY_S + QUIET_S) < BUSY_S else QUIET
 
     def character(self, key: str) -> Character:
         return self.scenario.characters[key]
+
+    def files_of(self, key: str) -> dict[str, int]:
+        """The files that a model maps, as they are now."""
+        files = self.character(key).appetite.files
+        return {f"{file}.{self.replaced.get(file, 0)}": n for file, n in files.items()}
 
     def release_s(self, key: str) -> float:
         return self.character(key).release_s
