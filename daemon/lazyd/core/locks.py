@@ -82,7 +82,8 @@ def compare(world: World, wish: Lock, known: Lock) -> None:
 def decide(world: World, wish: Lock) -> None:
     """Books it, has other locks leave for it, or refuses it."""
     device = world.ledger.devices[RAM]
-    planned = sum(plan.booking.get(RAM, 0) for plan in world.plans.values())
+    awaited = (plan for plan in world.plans.values() if plan.seeker.key in world.wanting)
+    planned = sum(plan.booking.get(RAM, 0) for plan in awaited)
     missing = world.ledger.unmapped(wish.files) + planned - device.free_bytes
     beyond = beyond_share(world, wish)
     reason = f"room for the files of {wish.model}"

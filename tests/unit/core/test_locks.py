@@ -169,6 +169,17 @@ def test_what_is_pinned_meanwhile_counts_before_a_lock_that_waits_for_another() 
     assert "max_pinned" in refusal(story, request).reason
 
 
+def test_what_is_freed_for_somebody_who_has_gone_is_not_counted_against_it() -> None:
+    story = Story(lockable("a"), spec("b"), spec("c"), sizes={"b": 4, "c": 8}, settings=ALL)
+    story.hot("b")
+    story.wait(100)
+    request = story.get("c")
+    story.answer_drain("b")
+    assert story.state("b") is State.UNLOADING
+    story.tell(events.Cancel(request=request))
+    assert story.answers[lock(story, "a", 3)] == answers.Done()
+
+
 def test_it_gives_way_to_a_load_that_would_be_refused() -> None:
     story = Story(lockable("a"), spec("b"), sizes={"b": 8}, settings=ALL)
     held(story, "a", 4)
