@@ -149,7 +149,7 @@ class Mischief:
         elif how < 0.6 and models[key].ram_lock:
             models[key] = replace(models[key], ram_lock=False)
         elif how < 0.75:
-            models[key] = replace(models[key], idle_timeout_s=self.rng.choice((1.0, 5.0, 15.0)))
+            models[key] = replace(models[key], idle_timeout_s=self.rng.choice((1.0, 5.0, 15.0)), idle_written=True)
         else:
             models[key] = replace(models[key], options={"revision": self.rng.randrange(1000)})
         self._accept(replace(config, models=models))
