@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import agreement, cost, deaths, growth, leases, lives, locks, reservations, strangers, warming
+from . import agreement, cost, deaths, growth, leases, lives, locks, requests, reservations, strangers, warming
 from .effects import Resume
 from .events import HostFound, LeaseReport, ObjectReport, WorkerReport
 from .ledger import RAM, slots_of
@@ -32,6 +32,7 @@ def host_found(world: World, event: HostFound) -> None:
             adopt(world, report)
         else:
             agreement.agree(world, known, report)
+    requests.forget_unknown_parents(world)
     for kept in event.reservations:
         reservations.adopt(world, kept)
     locks.adopt(world, event.locks)

@@ -54,12 +54,25 @@ def wait(world: World, model: Model, event: Get | Load, *, lease_wanted: bool) -
         lease_wanted=lease_wanted,
         holder=event.holder if isinstance(event, Get) else 0,
         hold_s=event.hold_s if isinstance(event, Get) else 0.0,
-        parent=event.parent if isinstance(event, Get) and event.parent in world.leases else None,
+        parent=parent_of(world, event),
         limit=event.deadline,
     )
     if lease_wanted:
         expecting.arrived(world, model)
     waiting.join(world, waiter)
+
+
+def parent_of(world: World, event: Get | Load) -> str | None:
+    """The lease under whose call it is asked for. Which leases there are is not known before the host is found."""
+    parent = event.parent if isinstance(event, Get) else None
+    return parent if parent in world.leases or not world.host_found else None
+
+
+def forget_unknown_parents(world: World) -> None:
+    """The host is found: requests that came before name leases that there are, or are not nested."""
+    for waiter in [waiter for model in world.models.values() for waiter in model.waiters]:
+        if waiter.parent not in world.leases:
+            waiter.parent = None
 
 
 def watch_deadline(world: World, waiter: Waiter) -> None:

@@ -2,7 +2,7 @@
 
 from lazyd.core import answers, events
 from lazyd.core.lifecycle import State
-from lazyd.core.spec import Fallback
+from lazyd.core.spec import GIB, Fallback
 
 from .story import Story, spec
 
@@ -157,3 +157,31 @@ def test_a_call_whose_fallback_is_its_own_caller_is_refused_though_that_needs_no
     parent = calling(story, "s/x")
     nested = story.get("big", parent=story.granted(parent).lease)
     assert isinstance(story.answers[nested], answers.NoRoom)
+
+
+def caller_found(story: Story) -> None:
+    """The host tells of a call in flight on `p`, which holds 4 of 10 GiB."""
+    memo = {"model": "p", "identity": spec("p").identity, "booking": {"ram": 4 * GIB}}
+    lease = events.LeaseReport(
+        lease="l1", token="t", model="p", holder=1000, granted=60.0, presented=True, called=True, in_flight=1
+    )
+    ready = events.ObjectReport(model="p", state="ready", since=60.0, load_s=1.0, last_used=60.0)
+    worker = events.WorkerReport(
+        worker="w1", pid=7, started=50.0, endpoint="/w1", memo=memo, objects=(ready,), leases=(lease,)
+    )
+    story.tell(events.HostFound(workers=(worker,)))
+
+
+def test_a_nested_request_that_comes_before_the_host_is_found_is_nested() -> None:
+    story = Story(spec("p"), spec("det"), sizes={"p": 4, "det": 8}, host=False)
+    nested = story.get("det", parent="l1")
+    caller_found(story)
+    assert isinstance(story.answers[nested], answers.NoRoom)
+
+
+def test_one_that_names_a_lease_that_is_not_there_is_none() -> None:
+    story = Story(spec("p"), spec("det"), sizes={"p": 4, "det": 8}, host=False)
+    request = story.get("det", parent="l2")
+    caller_found(story)
+    assert not story.core.world.models["det"].nested
+    assert request not in story.answers
