@@ -45,6 +45,8 @@ def make_room(world: World) -> None:
         return
     line = Line(world)
     for seeker in sorted(world.wanting.values(), key=rank):
+        if world.wanting.get(seeker.key) is not seeker:
+            continue  # it was begun with one that uses it
         if seeker.retry_at <= world.now and not seekers.comes_later(world, seeker):
             consider(world, seeker, line)
     if any(seeker.nested for seeker in world.wanting.values()):

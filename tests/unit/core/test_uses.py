@@ -239,3 +239,21 @@ def test_what_was_found_out_about_what_is_used_is_forgotten_with_the_wish() -> N
     assert story.core.world.models["det"].prediction is not None
     story.tell(events.Cancel(request=request))
     assert story.core.world.models["det"].prediction is None
+
+
+def test_what_is_wanted_itself_is_begun_once_with_what_uses_it() -> None:
+    story = ocr(host=False)
+    det = story.get("det")
+    story.get("ocr")
+    story.tell(events.HostFound())
+    assert sorted(started(story)) == ["det", "ocr", "rec"]
+    story.ready("det")
+    story.granted(det)
+
+
+def test_one_that_stands_behind_its_user_in_the_line_is_begun_once() -> None:
+    story = ocr(host=False)
+    story.get("ocr")
+    story.get("det")
+    story.tell(events.HostFound())
+    assert sorted(started(story)) == ["det", "ocr", "rec"]
