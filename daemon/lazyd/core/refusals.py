@@ -6,7 +6,7 @@ known to use. A model that does not fit beside it is refused now, rather than at
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
@@ -26,11 +26,27 @@ DEVICES = 4
 def never(world: World, model: Model, placement: Placement) -> NoRoom | None:
     """Why a placement can never be had as things stand; None if it can."""
     booking = placement.beside(world.ledger, lasting_files(world, model))
-    refusal = next(filter(None, (too_big(world, model, name, n) for name, n in booking.items())), None)
+    found = [too_big(world, model, name, n) for name, n in booking.items()]
+    refusal = next(filter(None, [*found, *keep_too_much(world, model, placement)]), None)
     if refusal is None or not placement.parts:
         return refusal
     used = listed([part.key for part, _ in placement.parts if part is not model])
     return msgspec.structs.replace(refusal, reason=f"together with {used}, which it uses, {refusal.reason}")
+
+
+def keep_too_much(world: World, model: Model, placement: Placement) -> Iterator[NoRoom | None]:
+    """Whether what is pinned or resident of it would be too much to be kept; a family's worker is kept as a whole."""
+    kept: dict[str, int] = {}
+    for each, part in placement.parts or ((model, placement),):
+        if not each.kept:
+            continue
+        joined = world.family_worker(each.spec) if each.spec.is_family else None
+        if joined is not None:
+            yield worker_kept_too_much(world, each, joined)
+        for name, n in part.beside(world.ledger, lasting_files(world, each)).items():
+            kept[name] = kept.get(name, 0) + n
+    for name, n in kept.items():
+        yield keeps_too_much(world, model, name, n)
 
 
 def together(found: Iterable[NoRoom]) -> NoRoom | None:
@@ -78,7 +94,7 @@ def too_big(world: World, model: Model, device_name: str, needed: int) -> NoRoom
             reason=f"{explain(world, device, needed, model, lasting=True)}; {can_be_had(device, most)}",
             remedy=never_fits(device) if needed > device.ceiling_bytes else None,
         )
-    return keeps_too_much(world, model, device_name, needed) if model.kept else None
+    return None
 
 
 def could_be_free(world: World, seeker: Seeker, device: Device) -> int:

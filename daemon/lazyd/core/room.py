@@ -116,11 +116,6 @@ def consider(world: World, seeker: Seeker, line: Line) -> None:
 def possible(world: World, seeker: Seeker, line: Line) -> tuple[list[list[Placement]], NoRoom]:
     """The placements that can work as things stand, and what to say if there is none."""
     refused: list[NoRoom] = []
-    if isinstance(seeker, Model) and seeker.spec.is_family and seeker.kept:
-        joined = world.family_worker(seeker.spec)
-        too_much = refusals.worker_kept_too_much(world, seeker, joined) if joined is not None else None
-        if too_much is not None:
-            return [], too_much
     groups: list[list[Placement]] = []
     for group in together.placements(world, seeker, lambda name: line.headroom(seeker, name)):
         good = []

@@ -257,3 +257,12 @@ def test_one_that_stands_behind_its_user_in_the_line_is_begun_once() -> None:
     story.get("det")
     story.tell(events.HostFound())
     assert sorted(started(story)) == ["det", "ocr", "rec"]
+
+
+def test_what_is_pinned_and_used_is_loaded_with_its_user_only_as_far_as_pins_may_hold() -> None:
+    story = Story(spec("ocr", uses=("det",)), spec("det", pin=True), sizes={"ocr": 1, "det": 8})
+    refusal = story.answers[story.get("ocr")]
+    assert isinstance(refusal, answers.NoRoom)
+    assert refusal.reason == (
+        "together with det, which it uses, pinned and resident models may hold 75% of ram together (max_pinned)"
+    )
