@@ -24,7 +24,6 @@ from lazyd.core import (
     plans,
     prewarming,
     records,
-    refusals,
     remembering,
     reports,
     reservations,
@@ -186,8 +185,8 @@ def only_memory_is_waited_for(*_: Any) -> bool:
     return False
 
 
-def kept_on_any_device(w: world.World, model: records.Model, device_name: str, needed: int) -> Any:
-    return None if model.kept else TOO_BIG(w, model, device_name, needed)
+def kept_on_any_device(*_: Any) -> Any:
+    return ()
 
 
 def one_plan_is_for_ever(w: world.World, plan: records.Plan) -> None:
@@ -200,7 +199,6 @@ IDLE_UNTIL, MAKE_ROOM, MAY_LEAVE, MODELS = rules.own_time, room.make_room, evict
 OFFER_PLACES, RELEASE, SERVE, SERVE_ON = configuring.offer_places, leases.release, rules.serve, lives.serve_on
 SET, SETTLE, STOP_WORKER, WANT = alarms.Alarms.set, core.settle, lives.stop_worker, rules.want
 WORKER_EXITED = deaths.worker_exited
-TOO_BIG = refusals.too_big
 
 
 def believed_at_once(w: world.World, device: Any, seen: Any) -> None:

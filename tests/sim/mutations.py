@@ -520,7 +520,7 @@ MUTATIONS: tuple[Mutation, ...] = (
         "a model is kept on any device",
         ("pins_leave_room",),
         "residents",
-        put(refusals, "too_big", broken.kept_on_any_device),
+        put(refusals, "keep_too_much", broken.kept_on_any_device),
     ),
     # The worker's half of the hand-shake.
     Mutation(
