@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from .answers import NoRoom
-from .eviction import goes, keepers
+from .eviction import add, goes, keepers
 from .holders import amount, holders, part_of
 from .ledger import RAM, SLOTS, Device
 from .placement import Placement
@@ -36,15 +36,15 @@ def never(world: World, model: Model, placement: Placement) -> NoRoom | None:
 
 def keep_too_much(world: World, model: Model, placement: Placement) -> Iterator[NoRoom | None]:
     """Whether what is pinned or resident of it would be too much to be kept; a family's worker is kept as a whole."""
+    parts = placement.parts or ((model, placement),)
+    keepers_by_spec = {each.spec.key: each for each, _ in parts if each.kept}
     kept: dict[str, int] = {}
-    for each, part in placement.parts or ((model, placement),):
-        if not each.kept:
-            continue
+    for each, part in parts:
+        if each.spec.key in keepers_by_spec:
+            add(kept, part.beside(world.ledger, lasting_files(world, each)))
+    for each in keepers_by_spec.values():
         joined = world.family_worker(each.spec) if each.spec.is_family else None
-        if joined is not None:
-            yield worker_kept_too_much(world, each, joined)
-        for name, n in part.beside(world.ledger, lasting_files(world, each)).items():
-            kept[name] = kept.get(name, 0) + n
+        add(kept, kept_with(world, each, joined) if joined is not None else {})
     for name, n in kept.items():
         yield keeps_too_much(world, model, name, n)
 
@@ -145,14 +145,20 @@ def never_fits(device: Device) -> str:
 
 
 def worker_kept_too_much(world: World, model: Model, worker: Worker) -> NoRoom | None:
-    """Whether a worker may be kept for one of its models. One that is kept for another already may."""
+    """Whether a worker may be kept for one of its models."""
+    kept = kept_with(world, model, worker)
+    return next(filter(None, (keeps_too_much(world, model, name, needed) for name, needed in kept.items())), None)
+
+
+def kept_with(world: World, model: Model, worker: Worker) -> dict[str, int]:
+    """What is kept more if a worker is kept for one of its models: nothing, if it is kept for another already."""
     if any(i.model.kept and i.model is not model for i in worker.instances.values()):
-        return None
+        return {}
     held = dict(world.ledger.held(worker.id))
     others = world.ledger.files_of(keeping(world, model))
     files = world.ledger.files_of([worker.id])
     held[RAM] = held.get(RAM, 0) + sum(size for file, size in files.items() if file not in others)
-    return next(filter(None, (keeps_too_much(world, model, name, needed) for name, needed in held.items())), None)
+    return held
 
 
 def keeps_too_much(world: World, model: Model, device_name: str, needed: int) -> NoRoom | None:

@@ -266,3 +266,23 @@ def test_what_is_pinned_and_used_is_loaded_with_its_user_only_as_far_as_pins_may
     assert refusal.reason == (
         "together with det, which it uses, pinned and resident models may hold 75% of ram together (max_pinned)"
     )
+
+
+def test_of_members_that_are_used_a_pinned_one_keeps_the_whole_worker() -> None:
+    story = Story(spec("p", uses=("s/a", "s/b")), spec("s/*"), sizes={"s/a": 8, "p": 1})
+    story.pin("s/b")
+    refusal = story.answers[story.get("p")]
+    assert isinstance(refusal, answers.NoRoom)
+    assert "max_pinned" in refusal.reason
+
+
+def test_what_joins_a_worker_is_kept_with_all_of_it() -> None:
+    """4 GiB of the worker that `s/b` joins, and 4 of `det`: each alone may be kept, both may not."""
+    story = Story(
+        spec("p", uses=("s/b", "det")), spec("s/*"), spec("det", pin=True), sizes={"s/a": 4, "det": 4, "p": 1}
+    )
+    story.hot("s/a")
+    story.pin("s/b")
+    refusal = story.answers[story.get("p")]
+    assert isinstance(refusal, answers.NoRoom)
+    assert "max_pinned" in refusal.reason
