@@ -42,6 +42,10 @@ class Placement:
     parts: tuple[tuple[Model, Placement], ...] = ()
     """If it stands for a model and what that uses: each of them, see `together`. `booking` and `files` are for all."""
 
+    def parts_of(self, model: Model) -> tuple[tuple[Model, Placement], ...]:
+        """All that it stands for, what is used before what uses it; `model` alone, if that uses nothing."""
+        return self.parts or ((model, self),)
+
     def beside(self, ledger: Ledger, lasting: Collection[str]) -> dict[str, int]:
         """What must be free when all have left but those who map these files: others may map its files now."""
         files = sum(size for file, size in self.files.items() if file in ledger.mapped and file not in lasting)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from . import crowding, expecting, guesses, parking, plans, room, samples, seekers, together, uses
 from .line import Line
 from .placement import Placement
-from .records import Guess, Instance, Model
+from .records import Guess, Instance, Model, Span
 from .spec import Tier
 from .world import World
 
@@ -24,13 +24,18 @@ def expect(world: World, model: Model) -> None:
     span = expecting.next_span(model, world.now)
     if span is None:
         return
-    begin = max(span.start - expecting.lead_s(model), model.retry_at)
+    begin = begins(model, span)
     if begin > world.now:
         world.alarms.set(("prewarm", model.key), begin)
         return
     world.alarms.set(("prewarm", model.key), span.end)
     if guesses.affords(model, span.end, world.now) and begin >= away_since(model):
         world.guesses[model] = Guess(until=span.end, expected=span.expected or span.start)
+
+
+def begins(model: Model, span: Span) -> float:
+    """When its load has to begin, to be ready when the span does."""
+    return max(span.start - expecting.lead_s(model), model.retry_at)
 
 
 def away_since(model: Model) -> float:
@@ -106,7 +111,7 @@ def begin(world: World, model: Model, placement: Placement) -> None:
     """There is room for it, and for what it uses."""
     guess = world.guesses.pop(model)
     seekers.take(world, model, placement)
-    for each, _ in placement.parts or ((model, placement),):
+    for each, _ in placement.parts_of(model):
         if each.instance is not None:
             each.instance.guess = guess
     if model.instance is not None:

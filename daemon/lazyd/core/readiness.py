@@ -113,7 +113,7 @@ def before_it_comes(model: Model, at: float, now: float) -> list[str]:
     span = expecting.next_span(model, now)
     if span is None or not prewarming.may_be_expected(model):
         return []
-    begin = max(span.start - expecting.lead_s(model), model.retry_at)
+    begin = prewarming.begins(model, span)
     if not guesses.affords(model, span.end, max(begin, now)):
         return [f"it is not loaded for that: {spent(model)}"]
     if begin > now:

@@ -36,7 +36,7 @@ def never(world: World, model: Model, placement: Placement) -> NoRoom | None:
 
 def keep_too_much(world: World, model: Model, placement: Placement) -> Iterator[NoRoom | None]:
     """Whether what is pinned or resident of it would be too much to be kept; a family's worker is kept as a whole."""
-    parts = placement.parts or ((model, placement),)
+    parts = placement.parts_of(model)
     keepers_by_spec = {each.spec.key: each for each, _ in parts if each.kept}
     kept: dict[str, int] = {}
     for each, part in parts:

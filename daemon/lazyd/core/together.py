@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from . import lives, parking, refusals, uses
+from .eviction import add
 from .ledger import RAM
 from .placement import Placement, Room, places_for, shapes
 from .records import Model, Prediction, Seeker
@@ -66,10 +67,9 @@ def with_used(world: World, model: Model, own: Placement, used: list[Model], roo
     files = {file: size for _, part in parts for file, size in part.files.items()}
     booking: dict[str, int] = {}
     for _, part in parts:
-        for name, n in without_files(world, part).items():
-            booking[name] = booking.get(name, 0) + n
+        add(booking, without_files(world, part))
     if files:
-        booking[RAM] = booking.get(RAM, 0) + world.ledger.unmapped(files)
+        add(booking, {RAM: world.ledger.unmapped(files)})
     return replace(own, booking=booking, files=files, parts=tuple(parts))
 
 
@@ -103,7 +103,7 @@ def without_device(world: World, model: Model) -> Model:
 
 def begin(world: World, model: Model, placement: Placement) -> None:
     """Begins to load a model and what it uses. The booking was decided to fit."""
-    for each, part in placement.parts or ((model, placement),):
+    for each, part in placement.parts_of(model):
         if each.instance is not None and parking.is_parked(each):
             parking.unpark(world, each.instance, part)
         else:

@@ -165,7 +165,8 @@ def test_what_a_resident_uses_is_never_idle() -> None:
     assert story.state("det") is State.READY
 
 
-def test_a_plan_does_not_take_away_what_a_busy_model_uses() -> None:
+def rivalled() -> tuple[Story, int]:
+    """`p` is in a call and uses `x`, for whose bytes somebody waits. The call."""
     story = Story(spec("p", uses=("x",)), spec("x"), spec("rival"), sizes={"p": 2, "x": 4, "rival": 5})
     request = story.get("p")
     story.ready("x")
@@ -173,6 +174,11 @@ def test_a_plan_does_not_take_away_what_a_busy_model_uses() -> None:
     story.call(request)
     story.wait(100)
     story.get("rival", timeout=100)
+    return story, request
+
+
+def test_a_plan_does_not_take_away_what_a_busy_model_uses() -> None:
+    story, request = rivalled()
     assert story.state("x") is State.READY
     story.end_call(request)
     story.close(request)
@@ -180,13 +186,7 @@ def test_a_plan_does_not_take_away_what_a_busy_model_uses() -> None:
 
 
 def test_but_who_has_waited_for_long_may_have_it() -> None:
-    story = Story(spec("p", uses=("x",)), spec("x"), spec("rival"), sizes={"p": 2, "x": 4, "rival": 5})
-    request = story.get("p")
-    story.ready("x")
-    story.ready("p")
-    story.call(request)
-    story.wait(100)
-    story.get("rival", timeout=100)
+    story, _ = rivalled()
     story.wait(2)
     assert story.state("x") is State.DRAINING
 

@@ -166,12 +166,7 @@ def test_a_file_that_is_missing_fails_and_the_next_order_is_taken(
 
 
 def test_one_of_each_disk_reads_at_a_time(host: Host, file: Callable[..., Path], disk: Disk) -> None:
-    first, second = file("first"), file("second")
-    disk.dead.add(str(first))
-    host.orders("a", first)
-    assert disk.waits.wait(30)
-    host.orders("b", second)
-    host.hears("b", "queued")
+    one_hangs_and_one_queues(host, file, disk)
     disk.answers.set()
     assert host.hears_the_end("a")["stage"] == "warm"
     assert host.hears_the_end("b")["stage"] == "warm"
@@ -192,15 +187,20 @@ def test_a_disk_that_does_not_answer_holds_up_no_other(host: Host, file: Callabl
         there.unlink()
 
 
-def test_who_is_let_go_of_while_its_disk_hangs_has_no_claim_to_it(
-    host: Host, file: Callable[..., Path], disk: Disk
-) -> None:
+def one_hangs_and_one_queues(host: Host, file: Callable[..., Path], disk: Disk) -> None:
+    """The disk of `a` does not answer, and `b` waits for its turn."""
     first, second = file("first"), file("second")
     disk.dead.add(str(first))
     host.orders("a", first)
     assert disk.waits.wait(30)
     host.orders("b", second)
     host.hears("b", "queued")
+
+
+def test_who_is_let_go_of_while_its_disk_hangs_has_no_claim_to_it(
+    host: Host, file: Callable[..., Path], disk: Disk
+) -> None:
+    one_hangs_and_one_queues(host, file, disk)
     host.lets_go("a")
     assert host.hears_the_end("a")["stage"] == "gone"
     assert host.hears_the_end("b")["stage"] == "warm"
@@ -208,12 +208,7 @@ def test_who_is_let_go_of_while_its_disk_hangs_has_no_claim_to_it(
 
 
 def test_who_is_let_go_of_in_the_line_is_gone_at_once(host: Host, file: Callable[..., Path], disk: Disk) -> None:
-    first, second = file("first"), file("second")
-    disk.dead.add(str(first))
-    host.orders("a", first)
-    assert disk.waits.wait(30)
-    host.orders("b", second)
-    host.hears("b", "queued")
+    one_hangs_and_one_queues(host, file, disk)
     host.lets_go("b")
     assert host.hears_the_end("b")["stage"] == "gone"
 
