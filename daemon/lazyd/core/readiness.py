@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from . import expecting, fallbacks, guesses, monitoring, prewarming, warmups
 from .lifecycle import LOADS, State
-from .records import FOREVER, Instance, Model, Reason, Warmth
+from .records import FOREVER, Instance, Model, Warmth
 from .spec import PrewarmWhen, Tier, WarmupMode
 from .wording import duration, listed
 from .world import World
@@ -108,7 +108,7 @@ def before_it_comes(model: Model, at: float, now: float) -> list[str]:
         return []
     if model.spec.tier is Tier.TRANSIENT:
         return ["it is transient, and is not loaded before somebody asks for it"]
-    if model.left is not None and model.left.reason == Reason.ASKED:
+    if model.dismissed:
         return ["it was unloaded by name, and is not loaded before somebody asks for it"]
     span = expecting.next_span(model, now)
     if span is None or not prewarming.may_be_expected(model):

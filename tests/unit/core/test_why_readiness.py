@@ -258,6 +258,14 @@ def test_what_was_unloaded_by_name_is_not_loaded_for_a_guess() -> None:
     assert said(day)[1:] == [EXPECTED, "It was unloaded by name, and is not loaded before somebody asks for it."]
 
 
+def test_nor_is_what_was_unloaded_by_name_while_it_was_cold() -> None:
+    day = regular()
+    day.wait(100)
+    assert not day.is_hot("a")
+    day.unload("a")
+    assert said(day)[-2:] == [EXPECTED, "It was unloaded by name, and is not loaded before somebody asks for it."]
+
+
 def test_looking_changes_nothing() -> None:
     day = regular(warmup=Warmup(mode=ASYNC), fallback=Fallback(value="sorry"))
     day.wait(100)
