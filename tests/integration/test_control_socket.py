@@ -409,17 +409,22 @@ def test_hundreds_of_clients_at_once_are_served(daemon: Daemon) -> None:
         client.close()
 
 
+def sockets_of(pid: int) -> set[str] | None:
+    """The inodes of its open sockets. None: one of its files was closed during the look, which is to be repeated."""
+    try:
+        targets = [os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd")]
+    except FileNotFoundError:
+        return None
+    return {target[8:-1] for target in targets if target.startswith("socket:[")}
+
+
 def test_the_manager_opens_no_network_socket_whatever_it_is_asked(daemon: Daemon) -> None:
     with daemon.start() as client:
         client.call("Call", model="echo", method="echo")
         client.call("Describe", model="echo")
         client.call("Metrics")
         assert daemon.process is not None
-        inodes = set()
-        for fd in os.listdir(f"/proc/{daemon.process.pid}/fd"):
-            target = os.readlink(f"/proc/{daemon.process.pid}/fd/{fd}")
-            if target.startswith("socket:["):
-                inodes.add(target[8:-1])
+        inodes = daemon.until(lambda pid=daemon.process.pid: sockets_of(pid))
         network = set()
         for table in ("tcp", "tcp6", "udp", "udp6", "raw", "raw6", "packet", "netlink"):
             path = Path(f"/proc/{daemon.process.pid}/net/{table}")
