@@ -6,13 +6,16 @@ MAKEFLAGS += --no-print-directory
 
 BIN := .venv/bin
 
-.PHONY: help setup demo test quick lint types format fakes sim schedules soak bench clean
+.PHONY: help setup heavy demo test quick lint types format fakes sim schedules soak bench clean
 
 help:  ## this list
 	@sed -nE 's/^([a-z-]+):.*  ## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
 
 setup:  ## .venv and build/models: all that the rest needs (quick when nothing has changed)
 	@scripts/setup/all
+
+heavy: setup  ## torch and paddlepaddle beside it, for the runtimes that need them (optional)
+	@scripts/setup/heavy
 
 demo: setup  ## the story on a real model: load on first use, free when idle, survive a kill
 	@$(BIN)/python -m demo
