@@ -484,3 +484,25 @@ def test_memory_of_a_worker_is_measured(manager: Manager) -> None:
     measured = wait_until(lambda: manager.measure("big"), "a measurement")
     assert 50_000_000 < measured < 120_000_000
     manager.stop("big", grace_s=0)
+
+
+def test_several_calls_are_in_flight_in_one_object_and_a_drain_waits_for_all(manager: Manager, tmp_path: Path) -> None:
+    name = "several"
+    manager.load(name, python_spec("things:make", concurrency=3))
+    channel = manager.workers[name]
+    client, fifos = manager.connect(name, MODEL, "several"), [tmp_path / "a", tmp_path / "b"]
+    for fifo in fifos:
+        os.mkfifo(fifo)
+    streams = client.ask("forever", str(fifos[0]), stream=True), client.ask("wait_for", str(fifos[1]))
+    assert client.next().header["result"] == "begun"
+    assert client.call("echo", 1) == [1]
+    client.send({"cancel": streams[0]})
+    channel.send({"do": "drain", "model": MODEL, "drain": 1, "finish": True})
+    fifos[0].write_text("a line")
+    assert client.next().header["error"] == "Cancelled"
+    with fifos[1].open("w") as fifo:
+        assert not [message for message in channel.read_dry() if message["is"] == "drained"]
+        fifo.write("came")
+    assert client.answer() == "came"
+    channel.expect("drained", drain=1)
+    manager.stop(name, grace_s=0)

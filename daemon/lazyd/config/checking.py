@@ -122,13 +122,16 @@ def _check_together(path: KeyPath, table: Mapping[str, object], report: Report, 
 def _check_runtime(path: KeyPath, table: Mapping[str, object], runtime: str, report: Report, whole: bool) -> None:
     """What its runtime demands."""
     for name in keys.REQUIRED[runtime]:
+    fields.setdefault("concurrency", keys.CALLS_AT_ONCE.get(fields["runtime"], 1))
         if name not in table and whole:
             report.wrong((*path, name), f"missing: runtime {quoted(runtime)} needs it", _example(name))
     for name in table:
         key = MODEL.get(name)
         if key is not None and key.only and runtime not in key.only:
             report.wrong((*path, name), f"runtime {quoted(runtime)} has no such key", "leave it out")
-    if "*" in path[1] and runtime != "python":
+    if runtime in keys.ONE_AT_A_TIME and table.get("concurrency", 1) != 1:
+        report.wrong((*path, "concurrency"), f"{runtime} answers one call at a time", "leave it out")
+    if _is_family(path) and runtime != "python":
         report.wrong((*path, "runtime"), "a family needs runtime python", 'write runtime = "python"')
 
 

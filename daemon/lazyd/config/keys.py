@@ -19,6 +19,12 @@ LATER_RUNTIMES = ("onnx", "torchscript", "paddle", "service")
 REQUIRED = {"llama_cpp": ("path",), "python": ("factory",)}
 """Keys without which a runtime has nothing to load."""
 
+ONE_AT_A_TIME = ("llama_cpp",)
+"""Runtimes whose models answer one call at a time."""
+
+CALLS_AT_ONCE = {"service": 64}
+"""How many calls a model of a runtime answers at once where nothing is said; one, if it is not here."""
+
 DAEMON = (
     Key(
         "idle_timeout",
@@ -201,6 +207,13 @@ MODEL = (
         kinds.Count(1, 100_000),
         example="10",
         only=("python",),
+    ),
+    Key(
+        "concurrency",
+        "Calls that it answers at once, in as many threads; its code must allow that. llama_cpp answers one at a time, "
+        "a service 64 where nothing is said.",
+        kinds.Count(1, 1000),
+        default="1",
     ),
     Key(
         "idempotent",

@@ -1,9 +1,9 @@
 """Nested requests that wait for each other, for memory or for their turn.
 
 A call that waits for a nested request holds its own model in memory, and, as a model runs one call
-at a time, its model's turn. So instances wait: for an instance that is to run a call of theirs, and
-for a model that is to be loaded for them. Some wait for ever, and nothing ends on its own. The
-request that closes such a cycle, the newest, is refused at once.
+at a time (or `concurrency`, of which all may come to wait), its model's turn. So instances wait: for an instance that
+is to run a call of theirs, and for a model that is to be loaded for them. Some wait for ever, and nothing ends on its
+own. The request that closes such a cycle, the newest, is refused at once.
 
 The test is the banker's. An instance whose calls wait for nothing will finish them. One that waits
 for such instances alone will, too, and so will one whose wanted models fit beside what is kept and
@@ -62,7 +62,10 @@ def closes_a_cycle(world: World, instance: Instance, waiter: Waiter) -> bool:
 def refuse_turn(world: World, instance: Instance, waiter: Waiter) -> None:
     """Answers a request whose call would never have its turn."""
     device = next(iter(world.ledger.held(instance.worker.id)), "")
-    reason = "it runs one call at a time, and the one that it runs cannot end before this one is answered"
+    at_once = waiter.model.spec.concurrency
+    one = "one call at a time, and the one that it runs cannot end before this one is answered"
+    many = f"{at_once} calls at a time, and all of them may come to wait for such a one"
+    reason = f"it runs {one if at_once == 1 else many}"
     refuse(world, waiter, device, 0, reason, "models must not call each other, or themselves, in a circle")
 
 

@@ -13,7 +13,7 @@ import msgspec
 
 MADE_FROM = (
     "name", "version", "runtime", "path", "factory", "device", "memory_bytes",
-    "env", "env_file", "python", "python_path", "options",
+    "env", "env_file", "python", "python_path", "options", "concurrency",
 )  # fmt: skip
 """The fields of a spec that a loaded model was made from."""
 
@@ -152,6 +152,10 @@ class ModelSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, g
 
     @property
     def identity(self) -> str:
+    swap: Swap = Swap.OVERLAP
+    """When a name that meant another version goes over to this one."""
+    concurrency: int = 1
+    """Calls that one object answers at once."""
         """A digest of what a loaded model was made from: if it differs, the model is another one.
 
         How long it is kept, or who waits how long for it, is policy and not part of it.

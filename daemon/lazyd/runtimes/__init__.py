@@ -51,7 +51,9 @@ if TYPE_CHECKING:
 
 
 class LoadedModel(Protocol):
-    """One model in memory. All its methods are called by one thread."""
+    """One model in memory. All its methods are called by one thread, the one in which it was loaded; with
+    ``concurrency = n`` in its spec, `call` is also called by up to n - 1 others, at any moment in which the first is in
+    `call` or waits. None is in `call` while it is parked, comes back or is closed."""
 
     def methods(self) -> Sequence[str]:
         """What clients may call."""
@@ -74,6 +76,18 @@ class LoadedModel(Protocol):
 
     def close(self) -> None:
         """Frees what the end of the process would not."""
+
+
+class Shared(LoadedModel, Protocol):
+    """One of which each further thread calls something of its own, as ``predictor.clone()``. A model without
+    `for_thread` is itself called by all threads."""
+
+    def for_thread(self) -> LoadedModel:
+        """What the calling thread calls from now on. Asked in this thread, before its first call.
+
+        It is closed in that thread before the model itself is parked or closed, and asked for again after. If it
+        raises, the call has failed, and the next one asks again.
+        """
 
 
 class Parkable(LoadedModel, Protocol):

@@ -4,8 +4,8 @@
 - `zygote` imports a model library once and forks workers; `checks` says whether it may, and
   `process` puts right what a fork has left wrong.
 - `dry_run` is what a newborn may become instead of a worker.
-- `main` is the worker: an I/O loop in the main thread, and a thread for each loaded object
-  (`holdings`, `objects`, `answering`, `calls`); clients come through `reception` (`connection`, `outbox`).
+- `main` is the worker: an I/O loop in the main thread, and a thread or more for each loaded object
+  (`holdings`, `objects`, `crew`, `answering`, `calls`); clients come through `reception` (`connection`, `outbox`).
 - `warmup` makes the calls of a warm-up: `recipes` their arguments, and `outputs` looks at what they answer.
 - `admission` holds all rules about leases, calls and drains (`records`), and does no I/O;
   `reporter` tells the host what there is.

@@ -107,6 +107,12 @@ class Holdings:
         """Queues a call that was admitted."""
         self._threads[call.lease.model].submit(call)
 
+    def ended(self, call: Call) -> None:
+        """A call that was queued has ended."""
+        thread = self._threads.get(call.lease.model)
+        if thread is not None:
+            thread.ended()
+
     def emptied(self, model: str) -> None:
         """No call is in flight any more on an object that is to be parked or unloaded."""
         if self._house.admission.objects[model].state == "parking":
@@ -199,8 +205,9 @@ class Holdings:
         def load(progress: Progress) -> LoadedModel:
             return runtime.load(self.spec, member, progress)
 
-        thread = ModelThread(model, load, runtime, self._orders[model], self._house.loop, self)
-        thread.lease_in_environment = member is None
+        concurrency: int = self.spec.get("concurrency", 1)
+        thread = ModelThread(model, load, runtime, self._orders[model], self._house.loop, self, concurrency)
+        thread.lease_in_environment = member is None and concurrency == 1  # all calls share the environment
         self._threads[model] = thread
         self._house.admission.loading(model, time.monotonic())
         self._house.act([], changed=True)

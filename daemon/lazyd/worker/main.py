@@ -194,6 +194,7 @@ class Worker:
         self.holdings.submit(call)
 
     def ended(self, call: Call, *, ok: bool) -> None:
+        self.holdings.ended(call)
         self.act(self.admission.end(call.lease, time.monotonic(), ok=ok))
 
     def disconnected(self, connection: Connection) -> None:

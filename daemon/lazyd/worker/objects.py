@@ -1,7 +1,8 @@
-"""One loaded object and its thread: it loads, runs calls one after the other, parks and comes back, and closes.
+"""One loaded object and its thread: it loads, makes calls, parks and comes back, and closes.
 
-A family's worker has one of these for each member. The I/O loop hears of it through callbacks
-that run in the loop's thread.
+A family's worker has one of these for each member. Calls are made one after the other, or, where the object may
+answer several at once, also by helpers (`crew`); all else is done by the object's own thread alone. The I/O loop hears
+of it through callbacks that run in the loop's thread.
 """
 
 from __future__ import annotations
@@ -9,8 +10,6 @@ from __future__ import annotations
 import contextlib
 import copy
 import ctypes
-import enum
-import queue
 import threading
 import time
 from collections.abc import Iterator
@@ -20,7 +19,8 @@ from ..errors import NoSuchMethod
 from ..runtimes import CallCancelled, Cancellation, LoadAborted
 from .allocator import give_back_memory
 from .answering import CallContext, answer, client_context
-from .calls import Call, one_line, traceback_of
+from .calls import one_line, traceback_of
+from .crew import Crew, Order, Task
 from .records import Warmth
 from .warmup import ASYNC, WarmupFailed
 
@@ -29,8 +29,10 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     from ..runtimes import LoadedModel, Parkable, Progress, Runtime
+    from . import warmup
+    from .calls import Call
     from .loop import Loop
-    from .warmup import Order, Warmup
+    from .warmup import Warmup
 
     class Watcher(Protocol):
         """Is told, in the loop's thread, what becomes of an object."""
@@ -52,14 +54,6 @@ POLITE_ABORT_S = 0.5
 """A load that does not look whether it is still wanted is interrupted after this time."""
 
 
-class _Task(enum.Enum):
-    """What a thread is to do, apart from calls."""
-
-    PARK = "park"
-    UNPARK = "unpark"
-    CLOSE = "close"
-
-
 class ModelThread:
     """Holds one object from the start of its load until it is closed.
 
@@ -71,10 +65,12 @@ class ModelThread:
         key: str,
         load: Callable[[Progress], LoadedModel],
         runtime: Runtime,
-        order: Order,
+        order: warmup.Order,
         loop: Loop,
         watcher: Watcher,
+        concurrency: int = 1,
     ) -> None:
+        """`order`: which warm-up is wanted; `concurrency`: how many calls are made at once."""
         self.key = key
         self._context = client_context()
         self.lease_in_environment = False
@@ -87,7 +83,7 @@ class ModelThread:
         self._stop_warmup = Cancellation()
         self._loop = loop
         self._watcher = watcher
-        self._tasks: queue.SimpleQueue[Call | _Task] = queue.SimpleQueue()
+        self._crew = Crew(key, concurrency, self._run)
         self._unwanted = False
         self._loading = True
         self._told = (0.0, "")
@@ -98,23 +94,27 @@ class ModelThread:
         self._thread.start()
 
     def submit(self, call: Call) -> None:
-        """Runs the call after those submitted before."""
-        self._tasks.put(call)
+        """Makes the call when a thread is free; calls begin in the order in which they were submitted."""
+        self._crew.submit(call, occupied=self._warmup is not None)
+
+    def ended(self) -> None:
+        """A call that was submitted has ended."""
+        self._crew.ended()
 
     def park(self) -> None:
         """Has the object give back its device memory: `parked` or `park_failed` follows."""
-        self._tasks.put(_Task.PARK)
+        self._crew.order(Task.PARK)
 
     def unpark(self) -> None:
         """Has it load again: `loaded` or `failed` follows, as for a load."""
         self._told, self._loading = (0.0, ""), True
-        self._tasks.put(_Task.UNPARK)
+        self._crew.order(Task.UNPARK)
 
     def close(self) -> None:
         """Closes the object after what was ordered before; ends its load, or way back, if that is under way."""
         self._unwanted = True
         self._stop_warmup.cancel()
-        self._tasks.put(_Task.CLOSE)
+        self._crew.order(Task.CLOSE)
         if self._loading:
             self._loop.after(POLITE_ABORT_S, self._interrupt)
 
@@ -127,23 +127,15 @@ class ModelThread:
             with self._interruptible():
                 model = self._load(self._progress)
                 warmth = self._warm_up(model)
+            self._crew.model = model
             self._tell_loaded(model, warmth)
-            while (task := self._next()) is not _Task.CLOSE:
-                if task is _Task.PARK:
-                    self._warmup = None
-                    self._park(model)
-                elif task is _Task.UNPARK:
-                    with self._interruptible():
-                        self._unpark(model)
-                    self._tell_loaded(model, Warmth(runtime=self._version))
-                elif task.claim():
-                    self._run(model, task)
-                del task  # an idle object keeps no one's arrays
+            self._serve(model)
         except LoadAborted:
             pass
         except BaseException as error:
             failure = error
-        self._warmup = None
+            self._crew.dismiss()
+        self._warmup = self._crew.model = None
         if model is not None:
             self._close(model)
             del model
@@ -167,11 +159,36 @@ class ModelThread:
         if not self._unwanted:
             self._tell(self._watcher.loaded, self.key, bool(getattr(model, "parks", False)), warmth)
 
-    def _next(self) -> Call | _Task:
+    def _serve(self, model: LoadedModel) -> None:
+        """Makes calls and carries out orders until the last."""
+        while True:
+            task = self._next()
+            if not isinstance(task, Order):
+                if task.claim():
+                    self._run(model, task)
+            elif task.task is Task.CLOSE:
+                return
+            else:
+                try:
+                    self._carry_out(task.task, model)
+                finally:
+                    task.done()
+            del task  # an idle object keeps no one's arrays
+
+    def _carry_out(self, task: Task, model: LoadedModel) -> None:
+        if task is Task.PARK:
+            self._warmup = None
+            self._park(model)
+        else:
+            with self._interruptible():
+                self._unpark(model)
+            self._tell_loaded(model, Warmth(runtime=self._version))
+
+    def _next(self) -> Call | Order:
         """What is to be done next. While nothing waits, the calls of a warm-up are made."""
-        while self._warmup is not None and self._tasks.empty():
+        while self._warmup is not None and self._crew.is_idle:
             self._warm_beside(self._warmup)
-        return self._tasks.get()
+        return self._crew.next()
 
     # Its warm-up.
 

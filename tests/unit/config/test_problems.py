@@ -115,6 +115,8 @@ def test_a_wrong_type_or_value_says_what_was_expected(lines: Lines, text: str, s
         (MODEL_M.replace("[models.m]", "[models.'m/*']"), "a family needs runtime python"),
         ("[models.m]\nruntime = 'python'\nfactory = 'm:f'\nmax_loaded = 1", "only a family has it"),
         (FAMILY + "tier = 'resident'", "a family cannot be resident"),
+        (MODEL_M + "concurrency = 2", "llama_cpp answers one call at a time"),
+        (FAMILY + "concurrency = 0", "0 is out of range; write 1 to 1000"),
         (FAMILY + "max_loaded = 0", "0 is out of range; write 1 to 100000"),
     ],
 )
