@@ -5,12 +5,20 @@ from __future__ import annotations
 import difflib
 import os
 import shutil
+import stat
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 MIB = 1024 * 1024
+_NOT_FILES = (
+    (stat.S_ISDIR, "a directory"),
+    (stat.S_ISFIFO, "a pipe"),
+    (stat.S_ISSOCK, "a socket"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+)
 UNKNOWN_BYTES = 256 * MIB
 """What a model without a file is booked with until it has been measured."""
 
@@ -26,6 +34,22 @@ def file_size(path: str) -> int:
     """The size of a file that can be read. Raises `OSError`."""
     with open(path, "rb") as file:
         return os.fstat(file.fileno()).st_size
+
+
+def model_file(path: str | None, runtime: str, what: str) -> int:
+    """The size of a model's file, found without waiting for anything: a pipe is not opened.
+
+    Raises:
+        ValueError: it is no file, or none is named; the line says what is there, and that `what` is expected.
+        OSError: it is missing, or may not be read.
+    """
+    if not path:
+        raise ValueError(f"a {runtime} model needs a path")
+    found = os.stat(path)
+    if not stat.S_ISREG(found.st_mode):
+        there = next((name for is_it, name in _NOT_FILES if is_it(found.st_mode)), "something else")
+        raise ValueError(f"{path} is {there}, not {what}")
+    return file_size(path)
 
 
 def known_options(options: Iterable[str], known: Iterable[str], what: str) -> None:

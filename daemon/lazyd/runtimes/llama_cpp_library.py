@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import functools
 import glob
-import importlib.util
 import os
-import shutil
 from typing import Any
+
+from . import packages
 
 _PACKAGE = "llama_cpp"
 ELSEWHERE = "LLAMA_CPP_LIB_PATH"
@@ -22,19 +22,9 @@ REPACKED = {
 
 
 def directory(spec: dict[str, Any]) -> str | None:
-    """Where the libraries are that a model will be loaded with; None if they are not found. An interpreter that
-    is not lazyd's own is not asked, which would take too long: its packages are in some usual place, or not found."""
+    """Where the libraries are that a model will be loaded with; None if they are not found, see `packages`."""
     there = spec.get("env", {}).get(ELSEWHERE)
-    if there:
-        return str(there)
-    python = spec.get("python")
-    for path in (*spec.get("python_path", ()), *(_packages_of(python) if python else ())):
-        if os.path.isdir(os.path.join(path, _PACKAGE)):
-            return os.path.join(path, _PACKAGE)
-    if python:
-        return None
-    found = importlib.util.find_spec(_PACKAGE)
-    return os.path.dirname(found.origin) if found is not None and found.origin else None
+    return str(there) if there else packages.directory(_PACKAGE, spec)
 
 
 def may_use_gpus(spec: dict[str, Any]) -> bool:
@@ -66,21 +56,6 @@ def repacked_types() -> frozenset[str]:
     except OSError:
         features = set()
     return frozenset(kind for feature in features & REPACKED.keys() for kind in REPACKED[feature])
-
-
-def _packages_of(python: str) -> list[str]:
-    """Where an interpreter has its packages: in its virtual environment, then in that which it was made from."""
-    found = shutil.which(python)
-    places = (
-        [] if found is None else [os.path.dirname(os.path.dirname(path)) for path in (found, os.path.realpath(found))]
-    )
-    patterns = ("lib*/python3*/*-packages", "local/lib*/python3*/*-packages")
-    return [
-        path
-        for place in places
-        for pattern in patterns
-        for path in sorted(glob.glob(os.path.join(glob.escape(place), pattern)))
-    ]
 
 
 def _libraries(directory: str, name: str) -> list[str]:
