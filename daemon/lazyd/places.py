@@ -102,6 +102,11 @@ def pins_file(state: str) -> str:
     return os.path.join(state, "pins.json")
 
 
+def registered_file(state: str) -> str:
+    """The models that clients have registered."""
+    return os.path.join(state, "registered.json")
+
+
 def learned_file(state: str) -> str:
     """What loads have needed."""
     return os.path.join(state, "learned.db")

@@ -7,6 +7,9 @@ Imported by the manager (and by ``lazyctl config check``); of the rest it import
   `fitting`: what of it cannot work on this machine, which only the daemon knows.
 - `files` are read and laid over each other by `sources` (`lines` finds a key again), and checked by
   `checking` (which reads each table by `tables`), `aliases`, `references`, `names` and `reachable`.
+- `templates` are tables of which many models are made: `patterns` of paths, looked for by `walking` (`whole`: is it all
+  there), become specs in `found`. `registered` is what clients have added. `composing` puts changes of these two into
+  a configuration.
 - `keys` and `readiness` are the table of keys, `rows` what a row is. `kinds` and `compounds` are what values they
   take, `schedules` cron lines, `recipes` a warm-up's arguments, `quantities` how durations and sizes are written.
   `problems` and `given` put into words what is wrong.
@@ -17,7 +20,7 @@ What only the files themselves need (tomllib, the table of keys) is imported whe
 
 from .changes import Changes, diff, differ
 from .files import Files, find
-from .loading import Loaded, Origin, accept, check, load, load_for_start
+from .loading import Loaded, Origin, accept, check, load, load_again, load_for_start
 from .problems import Problem
 
 __all__ = [
@@ -32,5 +35,6 @@ __all__ = [
     "differ",
     "find",
     "load",
+    "load_again",
     "load_for_start",
 ]

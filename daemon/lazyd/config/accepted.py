@@ -13,7 +13,7 @@ import zlib
 
 import msgspec
 
-from ..core.spec import Config, Fallback, ModelSpec, Prewarm, Settings, Warmup
+from ..core.spec import Config, Fallback, ModelSpec, Prewarm, Settings, Split, Warmup
 from ..places import accepted_config
 from .files import Mark
 from .problems import Problem
@@ -22,7 +22,7 @@ SCHEMA = 1
 """Raised whenever a field of `core.spec` changes its meaning under the same name."""
 FIELDS = tuple(
     f"{struct.__name__}.{field}"
-    for struct in (Config, Settings, ModelSpec, Warmup, Prewarm, Fallback)
+    for struct in (Config, Settings, Split, ModelSpec, Warmup, Prewarm, Fallback)
     for field in struct.__struct_fields__
 )
 """What this lazyd can read. A field that has gone would be dropped without a word, a new one would have its default
@@ -51,7 +51,8 @@ class Kept:
 
     @property
     def had_files(self) -> bool:
-        return self._stored.marks != ()
+        """What is registered has a mark, too, but no inode."""
+        return self._stored.marks is None or any(mark.inode for mark in self._stored.marks)
 
     def written_from(self, marks: tuple[Mark, ...] | None, version: str) -> bool:
         """Whether this lazyd made it from just these files in just this state."""

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from ..core.spec import Config, ModelSpec, PrewarmWhen, Settings, Tier
+import msgspec
+
+from ..core.spec import REGISTERED, Config, ModelSpec, PrewarmWhen, Settings, Tier
 from ..runtimes.llama_cpp_locked import REMEDY as UNLOCKED
 from ..runtimes.llama_cpp_locked import WHY as LOCKED
 from ..runtimes.llama_cpp_locked import locks_a_mapped_file
-from . import aliases, keys, references
+from . import aliases, keys, references, templates
 from .compounds import GPU
 from .names import split_key
 from .problems import KeyPath, Report, Wrong, choose, key_text, quoted
@@ -20,7 +22,11 @@ _DEFAULTS = ("idle_timeout_s", "load_timeout_s")
 """Of `[daemon]`: they are not the daemon's own but every model's."""
 
 
-def check(sources: Sources, report: Report) -> Config:
+Find = Callable[[Config], Mapping[str, ModelSpec]]
+"""What a configuration's templates find, by key."""
+
+
+def check(sources: Sources, report: Report, find: Find = lambda _: {}) -> Config:
     """The configuration; worth something only if `report` has no problem after it.
 
     Where a file could not be read, what seems to be missing is not reported: it may stand there.
@@ -44,10 +50,25 @@ def check(sources: Sources, report: Report) -> Config:
         spec = _model(name, table, sources, report, defaults, whole)
         if spec is not None:
             models[name] = spec
-    others = aliases.check(_subtable(top, "aliases", report), tables, report, whole)
+    made_of = [spec for spec in models.values() if templates.is_layout(spec.path)]
+    made_of += _discover(sources, report, defaults, whole)
+    models = {key: spec for key, spec in models.items() if not templates.is_layout(spec.path)}
+    settings = Settings(**daemon, **budget)
+    config = Config(settings=settings, models=models, templates=tuple(made_of), defaults=defaults)
+    models |= find(config)
+    known = [*tables, *models]
+    others = aliases.check(_subtable(top, "aliases", report), known, report, whole)
     if whole:
-        references.check(models, aliases.Known(tables), others, report)
-    return Config(settings=Settings(**daemon, **budget), models=models, aliases=others)
+        references.check(models, aliases.Known(known), others, report)
+    return msgspec.structs.replace(config, models=models, aliases=others)
+
+
+def check_one(key: str, table: dict[str, object], config: Config) -> tuple[ModelSpec | None, Report]:
+    """The spec of a model that a client describes, and what is wrong with it."""
+    sources = Sources()
+    sources.register({key: table})
+    report = Report(sources.locate)
+    return _model(key, table, sources, report, config.defaults, whole=True), report
 
 
 def _subtable(top: Mapping[str, object], name: str, report: Report) -> dict[str, object]:
@@ -63,7 +84,7 @@ def _model(
 ) -> ModelSpec | None:
     """The spec, or, of a model that has problems, as much of it as could be read: its paths and the models that it
     names are looked at all the same. None: there is nothing to look at."""
-    path = ("models", key)
+    path: KeyPath = ("models", key)
     name = version = ""
     try:
         name, version = split_key(key)
@@ -73,15 +94,42 @@ def _model(
     if not isinstance(table, dict):
         report.wrong(path, "expected a table", f"write [{key_text(path)}] and the keys below it")
         return None
+    spec = _spec(path, table, sources, report, defaults, whole)
+    templates.check_layout(path, spec, report, registered=key in sources.registered)
+    return msgspec.structs.replace(spec, name=name, version=version) if name else None
+
+
+def _discover(sources: Sources, report: Report, defaults: Mapping[str, Any], whole: bool) -> list[ModelSpec]:
+    """A template for each pattern of ``[discover]``: all keys of a model, for every file that is found."""
+    made_of = []
+    for pattern, table in _subtable(sources.merged, "discover", report).items():
+        path = ("discover", pattern)
+        if templates.check_discover(path, table, report) and isinstance(table, dict):
+            made_of.append(_spec(path, templates.as_model(pattern, table), sources, report, defaults, whole))
+    return made_of
+
+
+def _spec(
+    path: KeyPath,
+    table: Mapping[str, object],
+    sources: Sources,
+    report: Report,
+    defaults: Mapping[str, Any],
+    whole: bool,
+) -> ModelSpec:
+    """What the keys of a table say; its name comes from elsewhere."""
     fields = Table(MODEL, sources, report).read(path, _without_schedule(path, table, report))
     _check_together(path, table, report, whole)
-    if not name:
-        return None
     fields.setdefault("runtime", "")
+    fields.setdefault("concurrency", keys.CALLS_AT_ONCE.get(fields["runtime"], 1))
     if "idle_timeout_s" in fields:
         fields["idle_written"] = True
-    origin = sources.origin((*path, "runtime"))
-    return ModelSpec(name=name, version=version, source=origin.path if origin else "", **{**defaults, **fields})
+    source = REGISTERED if sources.is_registered(path) else sources.locate((*path, "runtime"))[0]
+    return ModelSpec(name="", source=source, **{**defaults, **fields})
+
+
+def _is_family(path: KeyPath) -> bool:
+    return path[0] == "models" and "*" in path[1]
 
 
 def _without_schedule(path: KeyPath, table: Mapping[str, object], report: Report) -> Mapping[str, object]:
@@ -89,7 +137,7 @@ def _without_schedule(path: KeyPath, table: Mapping[str, object], report: Report
     prewarm = table.get("prewarm")
     if not isinstance(prewarm, dict) or ("schedule" not in prewarm and prewarm.get("when") != PrewarmWhen.SCHEDULE):
         return table
-    if "*" in path[1]:
+    if _is_family(path):
         what = "a family has no schedule: its members are not known"
         remedy = "leave it out: when they are needed is learned"
     elif table.get("tier") == Tier.TRANSIENT:
@@ -105,11 +153,11 @@ def _without_schedule(path: KeyPath, table: Mapping[str, object], report: Report
 def _check_together(path: KeyPath, table: Mapping[str, object], report: Report, whole: bool) -> None:
     """What one key demands of the others."""
     runtime = table.get("runtime")
-    if runtime is None and whole and not any(is_model(value) for value in table.values()):
+    if runtime is None and whole and path[0] == "models" and not any(is_model(value) for value in table.values()):
         report.wrong((*path, "runtime"), "missing", f"say what loads it: {', '.join(keys.BUILT_RUNTIMES)}")
     if isinstance(runtime, str) and runtime in keys.BUILT_RUNTIMES:
         _check_runtime(path, table, runtime, report, whole)
-    family = "*" in path[1]
+    family = _is_family(path)
     if "max_loaded" in table and not family:
         report.wrong((*path, "max_loaded"), "only a family has it", 'leave it out, or name a family as "strategy/*"')
     if family and table.get("tier") == Tier.RESIDENT:
@@ -122,7 +170,6 @@ def _check_together(path: KeyPath, table: Mapping[str, object], report: Report, 
 def _check_runtime(path: KeyPath, table: Mapping[str, object], runtime: str, report: Report, whole: bool) -> None:
     """What its runtime demands."""
     for name in keys.REQUIRED[runtime]:
-    fields.setdefault("concurrency", keys.CALLS_AT_ONCE.get(fields["runtime"], 1))
         if name not in table and whole:
             report.wrong((*path, name), f"missing: runtime {quoted(runtime)} needs it", _example(name))
     for name in table:

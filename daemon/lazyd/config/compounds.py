@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .given import described, kind_of, string, table
-from .kinds import Kind, Plain
+from .kinds import Kind, OneOf, Plain
 from .problems import Fault, KeyPath, Wrong, nearest, quoted
 
 MAX_DEPTH = 32
@@ -43,6 +43,24 @@ class Strings:
 
     def show(self, value: tuple[str, ...]) -> object:
         return list(value)
+
+
+@dataclass(frozen=True)
+class Versions:
+    """Which versions are wanted. Held as a word, or as a tuple of versions."""
+
+    words: str = "latest | all | list of versions"
+
+    def read(self, value: object, base: str) -> str | tuple[str, ...]:
+        if isinstance(value, str):
+            return OneOf(("latest", "all")).read(value, base)
+        wanted = Strings().read(value, base)
+        if wanted:
+            return wanted
+        raise Wrong(Fault("an empty list of versions", 'write "latest", "all", or some of them, as ["1", "3"]'))
+
+    def show(self, value: str | tuple[str, ...]) -> object:
+        return value if isinstance(value, str) else list(value)
 
 
 @dataclass(frozen=True)

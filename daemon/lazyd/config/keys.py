@@ -209,6 +209,20 @@ MODEL = (
         only=("python",),
     ),
     Key(
+        "max_calls",
+        "Its process is restarted when it has answered so many calls: when it is next idle, or after max_wait when its "
+        "calls have ended. No call fails. For what leaks. Changed, it holds from the next load on.",
+        kinds.Count(1, 1_000_000_000),
+        example="100000",
+    ),
+    Key(
+        "max_growth",
+        "The same when it has grown by so much, on any device, since it was ready.",
+        kinds.Size(),
+        "max_growth_bytes",
+        example='"1GiB"',
+    ),
+    Key(
         "concurrency",
         "Calls that it answers at once, in as many threads; its code must allow that. llama_cpp answers one at a time, "
         "a service 64 where nothing is said.",
@@ -273,9 +287,17 @@ MODEL = (
     ),
     Key("prewarm", "When to load it before it is asked for.", PREWARM),
     Key("fallback", "What answers, marked as degraded, when it cannot be had in time.", FALLBACK),
+    Key(
+        "version_policy",
+        "Where its path has ${version} in it: which of the versions that are found are configured. latest: the "
+        "highest, and the one before it to go back to.",
+        compounds.Versions(),
+        example='"latest"',
+        apart=True,
+    ),
     Key("command", "The program of a service.", example='["/opt/ComfyUI/run", "--port", "${port}"]'),
     Key("ready", "How a service shows that it is ready.", example='{http = "/system_stats"}'),
     Key("park", "How a service gives back its device memory.", example='{http = {method = "POST", path = "/free"}}'),
 )
 
-TABLES = ("daemon", "budget", "models", "aliases")
+TABLES = ("daemon", "budget", "models", "discover", "aliases")

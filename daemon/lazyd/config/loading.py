@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import dataclasses
 import enum
+from collections.abc import Collection
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from ..core.spec import Config
-from ..places import SYSTEM_CONFIG, accepted_config
+import msgspec
+
+from ..core.spec import REGISTERED, Config, ModelSpec
+from ..places import SYSTEM_CONFIG, accepted_config, registered_file
 from . import accepted
 from .files import Files, Mark, marks_of
-from .problems import Problem
+from .problems import KeyPath, Problem, key_text
+
+if TYPE_CHECKING:
+    from .registered import Registered
 
 
 class Origin(enum.Enum):
@@ -20,6 +28,8 @@ class Origin(enum.Enum):
     """From the quick form: the files are as they were when it was written."""
     LAST_ACCEPTED = "last accepted"
     """From the quick form, because the files are wrong."""
+    CHANGED = "changed"
+    """What was loaded, with what clients have registered or what was found since."""
 
 
 @dataclass(frozen=True)
@@ -35,22 +45,26 @@ class Loaded:
     warnings: tuple[Problem, ...] = ()
     unreadable: tuple[Problem, ...] = ()
     """Paths that cannot be read, where that is no problem but the model's own."""
+    found: tuple[Problem, ...] = ()
+    """What is to be told of the files that templates find."""
     origin: Origin = Origin.FILES
     marks: tuple[Mark, ...] | None = None
-    """Of the files as they were read; None where a change of theirs might go unseen."""
+    """Of the files as they were read, and of what is registered; None where a change of theirs might go unseen."""
 
     @property
     def from_quick(self) -> bool:
-        return self.origin is not Origin.FILES
+        return self.origin in (Origin.UNCHANGED, Origin.LAST_ACCEPTED)
 
 
-def load(files: Files, *, paths_must_exist: bool = True) -> Loaded:
-    """Read and check the files, all problems at once.
+def load(files: Files, registered: Registered | None = None, *, paths_must_exist: bool = True) -> Loaded:
+    """Read and check the files, with what clients have registered beside them; all problems at once.
 
-    A path that a model names and that cannot be read is a problem, or (`paths_must_exist`
-    false) only stands in `unreadable`. Blocks on the disk: call it in a thread.
+    A path that a model names and that cannot be read is a problem, or (`paths_must_exist` false, as at a start, when
+    not everything may stay cold for it) only stands in `unreadable`. Then a model that is registered and wrong is left
+    out, and of one that the files describe too, theirs counts: both are warnings. Blocks on the disk: call it in a
+    thread.
     """
-    from . import checking, reachable  # with tomllib and re: a start from the quick form needs none of them
+    from . import checking, found, reachable  # with tomllib and re: a start from the quick form needs none of them
     from .problems import Report
     from .sources import Sources
 
@@ -58,42 +72,71 @@ def load(files: Files, *, paths_must_exist: bool = True) -> Loaded:
     for path in files.paths:
         sources.add(path)
     report = Report(sources.locate)
-    config = checking.check(sources, report)
+    tables = registered.tables if registered is not None else {}
+    twice = [_twice(name, *sources.locate(("models", name))) for name in sources.register(tables)]
+    of_disk: list[Problem] = []
+
+    def find(written: Config) -> dict[str, ModelSpec]:
+        if not written.templates:
+            return {}
+        models, told = found.specs(written.templates, found.look(written.templates), written.models)
+        of_disk.extend(told)
+        sources.made_by.update((key, _made_by(spec)) for key, spec in models.items())
+        return models
+
+    config = checking.check(sources, report, find)
+    wrong = report.models & sources.registered.keys()
+    if wrong and registered is not None and not paths_must_exist:
+        return _told(report.problems, load(files, _less(registered, wrong), paths_must_exist=False))
     paths = Report(sources.locate)
     reachable.check(config, paths.wrong)
-    problems = [*sources.problems, *report.problems, *(paths.problems if paths_must_exist else ())]
+    its_own = [problem for problem in paths.problems if not paths_must_exist or problem.file == REGISTERED]
+    problems = [
+        *sources.problems,
+        *report.problems,
+        *(problem for problem in paths.problems if problem not in its_own),
+        *(twice if paths_must_exist else ()),
+    ]
     if not files.paths and not problems:
         report.warnings.append(_NO_FILES)
-    marks = tuple(mark for mark in sources.marks if mark is not None)
+    damaged = [registered.problem] if registered is not None and registered.problem is not None else []
+    marks = [mark for mark in sources.marks if mark is not None]
+    are_all = len(marks) == len(files.paths)
     return Loaded(
         config=None if problems else config,
         problems=_in_order(problems, files),
-        warnings=_in_order(report.warnings, files),
-        unreadable=() if paths_must_exist else _in_order(paths.problems, files),
-        marks=marks if len(marks) == len(files.paths) else None,
+        warnings=_in_order([*report.warnings, *(() if paths_must_exist else twice), *damaged], files),
+        unreadable=_in_order(its_own, files),
+        found=tuple(of_disk),
+        marks=(*marks, *([registered.mark] if registered is not None else [])) if are_all else None,
     )
 
 
 def load_for_start(files: Files, state_dir: str) -> Loaded:
     """As `load`, but quick where nothing changed, and with the last accepted one where the files are wrong.
 
-    A model's file that cannot be read is no problem here: everything else must not stay cold
-    for it. Blocks on the disk.
+    Blocks on the disk.
     """
     version = _version()
     kept = accepted.read(state_dir)
-    if kept is not None and not files.problems and kept.written_from(marks_of(files.paths), version):
-        config = kept.config()
+    if kept is not None and not files.problems:
+        marks = _marks_now(files, state_dir)
+        config = kept.config() if kept.written_from(marks, version) else None
         if config is not None:
-            return Loaded(config=config, warnings=kept.warnings, origin=Origin.UNCHANGED)
-    loaded = load(files, paths_must_exist=False)
+            return Loaded(config=config, warnings=kept.warnings, origin=Origin.UNCHANGED, marks=marks)
+    last = kept.config() if kept is not None else None
+    loaded = load(files, _registered(state_dir, last), paths_must_exist=False)
     problems = loaded.problems
     if kept is not None and kept.had_files and not files.paths:
         problems = problems or (_FILES_GONE,)
-    last = kept.config() if problems and kept is not None else None
-    if last is None:
+    if not problems or last is None:
         return loaded
     return Loaded(config=last, problems=problems, warnings=loaded.warnings, origin=Origin.LAST_ACCEPTED)
+
+
+def load_again(files: Files, state_dir: str, in_force: Config) -> Loaded:
+    """As `load`, for a reload. Blocks on the disk."""
+    return load(files, _registered(state_dir, in_force))
 
 
 def accept(loaded: Loaded, state_dir: str) -> Problem | None:
@@ -114,17 +157,67 @@ def accept(loaded: Loaded, state_dir: str) -> Problem | None:
     return None
 
 
-def check(files: Files) -> tuple[list[str], int]:
-    """What ``lazyd --check`` prints, a line each, and its exit status: 1 if there is a problem."""
-    loaded = load(files)
+def check(files: Files, state_dir: str | None = None) -> tuple[list[str], int]:
+    """What ``lazyd --check`` prints, a line each, and its exit status: 1 if there is a problem.
+
+    With a `state_dir` that the caller may read, what is registered there counts as it would for the daemon.
+    """
+    loaded = load(files, _registered(state_dir, None, repair=False) if state_dir is not None else None)
     lines = [str(problem) for problem in loaded.problems]
-    lines += [f"warning: {warning}" for warning in loaded.warnings]
+    lines += [f"warning: {warning}" for warning in (*loaded.warnings, *loaded.unreadable, *loaded.found)]
     if loaded.config is not None:
         models = len(loaded.config.models)
         read = ", ".join(files.paths) or "no configuration file found"
         lines.append(f"ok: {models} model{'' if models == 1 else 's'} ({read})")
         lines += [_NOT_LOOKED_AT] if names_gpus(loaded.config) else []
     return lines, 1 if loaded.problems else 0
+
+
+def _registered(state_dir: str, last: Config | None, *, repair: bool = True) -> Registered:
+    """What clients have registered. What cannot be read is told, and what was accepted last stands in for it."""
+    from . import registered
+
+    try:
+        return registered.read(state_dir, last, repair=repair)
+    except OSError as error:
+        path = registered_file(state_dir)
+        problem = Problem(
+            file=path,
+            what=f"cannot be read: {error.strerror}",
+            remedy="let lazyd's user read it",
+        )
+        tables = registered.of(last) if last is not None else {}
+        return registered.Registered(mark=Mark(path, -1, -1, 0, 0, 0), tables=tables, problem=problem)
+
+
+def _marks_now(files: Files, state_dir: str) -> tuple[Mark, ...] | None:
+    from . import registered
+
+    of_files, of_registered = marks_of(files.paths), registered.mark(state_dir)
+    return None if of_files is None or of_registered is None else (*of_files, of_registered)
+
+
+def _made_by(spec: ModelSpec) -> KeyPath:
+    """The table by which a model was made: of a layout or of a pattern."""
+    return ("models", spec.name) if spec.version else ("discover", spec.found_by)
+
+
+def _less(registered: Registered, keys: Collection[str]) -> Registered:
+    return msgspec.structs.replace(
+        registered, tables={key: table for key, table in registered.tables.items() if key not in keys}
+    )
+
+
+def _told(problems: list[Problem], loaded: Loaded) -> Loaded:
+    """What was loaded without what is registered and wrong: that stays registered, and is told."""
+    told = tuple(problem for problem in problems if problem.file == REGISTERED)
+    return dataclasses.replace(loaded, warnings=(*loaded.warnings, *told))
+
+
+def _twice(name: str, file: str, line: int | None) -> Problem:
+    what = "registered by a client, and described here too"
+    remedy = f"leave one: take it out of the file, or 'lazyctl remove {name}'"
+    return Problem(file=file, line=line, key=key_text(("models", name)), what=what, remedy=remedy)
 
 
 def names_gpus(config: Config) -> bool:

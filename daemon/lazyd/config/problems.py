@@ -53,10 +53,14 @@ class Report:
     def __init__(self, locate: Callable[[KeyPath], tuple[str, int | None]]) -> None:
         self.problems: list[Problem] = []
         self.warnings: list[Problem] = []
+        self.models: set[str] = set()
+        """Keys of the models that something is wrong with."""
         self._locate = locate
 
     def wrong(self, path: KeyPath, what: str, remedy: str) -> None:
         self.problems.append(self._problem(path, what, remedy))
+        if path[0] == "models":
+            self.models.update(path[1:2])
 
     def warn(self, path: KeyPath, what: str, remedy: str) -> None:
         self.warnings.append(self._problem(path, what, remedy))

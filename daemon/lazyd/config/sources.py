@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import re
 import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from ..core.spec import REGISTERED
 from . import files, lines
 from .files import Mark
 from .problems import KeyPath, Problem
@@ -51,6 +53,10 @@ class Sources:
     merged: dict[str, object] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
     """Of files that could not be read."""
+    registered: dict[str, dict[str, object]] = field(default_factory=dict)
+    """Models that clients have registered: they stand in no file."""
+    made_by: dict[str, KeyPath] = field(default_factory=dict)
+    """Where the table stands that a model was made by whose file was found."""
     _of_model: dict[str, list[Source]] = field(default_factory=dict)
 
     def add(self, path: str) -> None:
@@ -85,6 +91,15 @@ class Sources:
             for name in models if isinstance(models, dict) else ():
                 self._of_model.setdefault(name, []).append(source)
 
+    def register(self, tables: Mapping[str, dict[str, object]]) -> list[str]:
+        """Put what clients have registered beside what was read. Returns names that the files have: theirs count."""
+        models = self.merged.get("models", {})
+        if not isinstance(models, dict):
+            return []
+        self.registered = {name: table for name, table in tables.items() if name not in models}
+        self.merged = {**self.merged, "models": {**models, **self.registered}}
+        return [name for name in tables if name in models]
+
     def origin(self, path: KeyPath) -> Source | None:
         """The file whose value of this key counts: the last that has it, or has most of its path."""
         candidates = self._of_model.get(path[1], self.read) if len(path) > 1 and path[0] == "models" else self.read
@@ -94,13 +109,22 @@ class Sources:
 
     def locate(self, path: KeyPath) -> tuple[str, int | None]:
         """File and line of a key, for a message."""
+        if self.is_registered(path):
+            return REGISTERED, None
+        if path[0] == "models" and len(path) > 1:
+            path = (*self.made_by.get(path[1], path[:2]), *path[2:])
         source = self.origin(path)
         return (source.path, source.line(path)) if source else ("(no file)", None)
 
     def base(self, path: KeyPath) -> str:
-        """The directory from which a relative path at this key starts."""
+        """The directory from which a relative path at this key starts; empty: there is none."""
+        if self.is_registered(path):
+            return ""
         source = self.origin(path)
         return os.path.dirname(source.path) if source else "/"
+
+    def is_registered(self, path: KeyPath) -> bool:
+        return path[0] == "models" and len(path) > 1 and path[1] in self.registered
 
 
 def _overlaid(below: dict[str, object], above: dict[str, object]) -> dict[str, object]:

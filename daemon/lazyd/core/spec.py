@@ -17,6 +17,9 @@ MADE_FROM = (
 )  # fmt: skip
 """The fields of a spec that a loaded model was made from."""
 
+REGISTERED = "registered"
+"""The source of what a client has registered."""
+
 MIB = 1024 * 1024
 GIB = 1024 * MIB
 
@@ -87,6 +90,24 @@ class Fallback(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     after_s: float = 5.0
 
 
+class Swap(enum.StrEnum):
+    """How a name goes over to another version of what it means."""
+
+    OVERLAP = "overlap"
+    """The old one serves until the new one is loaded and warmed up."""
+    STOP_FIRST = "stop-first"
+    """The old one finishes and leaves, then the new one is loaded."""
+
+
+class Split(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """An alias that means several models."""
+
+    weights: dict[str, int] = {}
+    """By name of a model, in the order in which they were written."""
+    shadow: str | None = None
+    """A model that repeats the calls of the others; its answers are compared and thrown away."""
+
+
 class ModelSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """One model as configured.
 
@@ -131,6 +152,14 @@ class ModelSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, g
     max_wait_s: float = 2.0
     max_loaded: int | None = None
     """Objects that a family keeps at once."""
+    swap: Swap = Swap.OVERLAP
+    """When a name that meant another version goes over to this one."""
+    max_calls: int | None = None
+    """A worker that has answered so many calls is restarted, see `wear`."""
+    max_growth_bytes: int | None = None
+    """The same of one that has grown by so much since it was ready."""
+    concurrency: int = 1
+    """Calls that one object answers at once."""
     idempotent: tuple[str, ...] = ()
     env: dict[str, str] = {}
     env_file: str | None = None
@@ -138,8 +167,12 @@ class ModelSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, g
     """Another interpreter; ``None``: lazyd's own."""
     python_path: tuple[str, ...] = ()
     options: dict[str, Any] = {}
+    version_policy: str | tuple[str, ...] | None = None
+    """Which of the versions that are found are configured: ``latest`` (as ``None``), ``all``, or these."""
+    found_by: str = ""
+    """The pattern of paths by which its file was found; empty: it was written down."""
     source: str = ""
-    """The file that configured it."""
+    """The file that configured it, or `REGISTERED`."""
 
     @property
     def key(self) -> str:
@@ -152,10 +185,6 @@ class ModelSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, g
 
     @property
     def identity(self) -> str:
-    swap: Swap = Swap.OVERLAP
-    """When a name that meant another version goes over to this one."""
-    concurrency: int = 1
-    """Calls that one object answers at once."""
         """A digest of what a loaded model was made from: if it differs, the model is another one.
 
         How long it is kept, or who waits how long for it, is policy and not part of it.
@@ -190,4 +219,11 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     settings: Settings = Settings()
     models: dict[str, ModelSpec] = {}
     """By `ModelSpec.key`."""
+    templates: tuple[ModelSpec, ...] = ()
+    """Specs whose path is a pattern: each file that it finds makes a model, which is among `models`."""
+    defaults: dict[str, Any] = {}
+    """Fields that every spec has which does not say otherwise: they stand under ``[daemon]``."""
     aliases: dict[str, str] = {}
+    """What other names mean; of one that is split, the model with the largest weight."""
+    splits: dict[str, Split] = {}
+    """Aliases that mean several models."""

@@ -23,7 +23,7 @@ FAMILY = '[models."s/*"]\nruntime = "python"\nfactory = "m:f"\n'
     ("text", "line"),
     [
         ("[dameon]\nlinger = 1", "0.toml:1: dameon: unknown table or key; did you mean daemon?"),
-        ("[gemma]", "0.toml:1: gemma: unknown table or key; valid: daemon, budget, models, aliases"),
+        ("[gemma]", "0.toml:1: gemma: unknown table or key; valid: daemon, budget, models, discover, aliases"),
         (
             MODEL_M + 'idle_timout = "5min"',
             "0.toml:4: models.m.idle_timout: unknown key; did you mean idle_timeout?",
@@ -335,7 +335,7 @@ def test_what_may_stand_in_an_unreadable_file_is_not_called_missing(lines: Lines
 
 def test_a_problem_is_one_line_whatever_the_key_holds(lines: Lines) -> None:
     (line,) = lines('"a\\nb\\u001b[31m" = 1')
-    assert line == r'0.toml:1: "a\nb\x1b[31m": unknown table or key; valid: daemon, budget, models, aliases'
+    assert line == r'0.toml:1: "a\nb\x1b[31m": unknown table or key; valid: daemon, budget, models, discover, aliases'
 
 
 @pytest.mark.parametrize("table", ["daemon", "budget"])
