@@ -10,7 +10,21 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import agreement, cost, deaths, growth, leases, lives, locks, requests, reservations, strangers, warming
+from . import (
+    agreement,
+    cost,
+    deaths,
+    growth,
+    leases,
+    lives,
+    locks,
+    requests,
+    reservations,
+    strangers,
+    swaps,
+    warming,
+    wear,
+)
 from .effects import Resume
 from .events import HostFound, LeaseReport, ObjectReport, WorkerReport
 from .ledger import RAM, slots_of
@@ -36,6 +50,7 @@ def host_found(world: World, event: HostFound) -> None:
     for kept in event.reservations:
         reservations.adopt(world, kept)
     locks.adopt(world, event.locks)
+    swaps.adopted(world)
     if event.workers or event.reservations or event.locks:
         strangers.forget_lower(world)
     if world.reservations:
@@ -61,12 +76,14 @@ def adopt(world: World, report: WorkerReport) -> None:
         promised=dict(report.memo.get("booking") or {}),
         load_peak=dict(report.memo.get("booking") or {}),  # what an earlier manager has measured is not known
         measured_bytes=dict(report.measured_bytes),
+        calls=report.calls,
     )
     world.workers[worker.id] = worker
     world.ledger.book(worker.id, booked(report), report.memo.get("files"))
     for told in report.objects:
         adopt_object(world, worker, told, spec, report.memo)
     growth.note_peaks(worker, report.measured_bytes)
+    wear.look(world, worker)
     for lease in report.leases:
         adopt_lease(world, worker, lease)
     if not worker.instances:
@@ -168,6 +185,8 @@ def adopt_lease(world: World, worker: Worker, told: LeaseReport) -> None:
         granted=told.granted,
         hold_until=told.hold_until,
         parent=told.parent,
+        route=told.route,
+        revoked=told.revoked,
         stage=leases.reported_stage(told),
     )
     world.leases[lease.id] = instance.leases[lease.id] = lease

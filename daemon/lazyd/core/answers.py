@@ -26,6 +26,8 @@ class Granted(Outcome, frozen=True):
     waited_s: float
     degraded: str | None = None
     """Why it is not the model that was asked for."""
+    takes_turns: bool = False
+    """The name means several models: the next call asks anew."""
 
 
 class Substituted(Outcome, frozen=True):
@@ -58,6 +60,17 @@ class Reserved(Outcome, frozen=True):
     reservation: str
     uuid: str | None = None
     """Of the GPU."""
+
+
+class Promoted(Outcome, frozen=True):
+    """A name means this model from now on."""
+
+    name: str
+    model: str
+    before: str
+    """What it has meant."""
+    answers: str
+    """What answers until that is ready."""
 
 
 class Done(Outcome, frozen=True):

@@ -8,21 +8,20 @@ has failed by the old one may be loaded at once.
 
 from __future__ import annotations
 
-from . import lives, locks, names, plans
+from . import fetching, lives, locks, names, plans, promotions
 from .events import Configure
 from .ledger import CUDA, SLOTS, Device, slots_of
 from .lifecycle import State
 from .monitoring import NOTHING
 from .records import Model
-from .spec import Config, ModelSpec, Tier
+from .spec import ModelSpec, Tier
 from .world import World
 
 
 def configure(world: World, event: Configure) -> None:
     """Puts a configuration in force."""
     world.config = event.config
-    world.resolved.clear()
-    world.users = users(event.config)
+    promotions.mean_anew(world)
     for model in list(world.models.values()):
         follow(world, model, event.pins)
     for spec in event.config.models.values():
@@ -37,12 +36,12 @@ def configure(world: World, event: Configure) -> None:
             set_budget(world, device)
 
 
-def users(config: Config) -> dict[str, frozenset[str]]:
+def users(world: World) -> dict[str, frozenset[str]]:
     """Which specs use a model, by their keys."""
     found: dict[str, set[str]] = {}
-    for spec in config.models.values():
+    for spec in world.config.models.values():
         for name in spec.uses:
-            meant = names.resolve(name, config.models, config.aliases)
+            meant = names.resolve(name, world.config.models, world.meanings)
             if meant is not None:
                 found.setdefault(meant[0], set()).add(spec.key)
     return {key: frozenset(keys) for key, keys in found.items()}
@@ -55,10 +54,12 @@ def follow(world: World, model: Model | None, pins: frozenset[str]) -> None:
     found = names.resolve(model.key, world.config.models, {})
     if found is None or found[0] != model.key:
         model.retired = True
+        fetching.stop(world, model)
     else:
         spec = found[1]
         if spec is not model.spec and spec.identity != model.identity:
             model.identity = spec.identity
+            fetching.stop(world, model)
             model.prediction = None
             model.failures, model.ran_out, model.retry_at = 0, 0, 0.0
             model.past = NOTHING

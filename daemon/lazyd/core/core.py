@@ -22,21 +22,25 @@ from . import (
     events,
     eviction,
     expecting,
+    fetching,
     leases,
     lives,
     locks,
     parking,
     pins,
     prewarming,
+    promotions,
     release,
     remembering,
     reports,
     requests,
     reservations,
+    routes,
     shortage,
     unloads,
     waiting,
     warming,
+    wear,
 )
 from .effects import Effect
 from .records import Reason
@@ -95,6 +99,10 @@ EVENTS: dict[type[events.Event], Callable[[World, Any], None]] = {
     events.Release: leases.release,
     events.Pin: pins.pin,
     events.Configure: configuring.configure,
+    events.Promote: promotions.promote,
+    events.Rollback: promotions.rollback,
+    events.MeaningsKept: promotions.remembered,
+    events.Shadowed: routes.shadowed,
     events.Stop: stop,
     events.Scheduled: expecting.scheduled,
     events.Remembered: remembering.remembered,
@@ -110,6 +118,9 @@ EVENTS: dict[type[events.Event], Callable[[World, Any], None]] = {
     events.MemoryPressure: crowding.pressure,
     events.Predicted: reports.predicted,
     events.Unpredictable: reports.unpredictable,
+    events.Fetching: fetching.progressed,
+    events.Fetched: fetching.fetched,
+    events.Renewed: fetching.renewed,
     events.HostFound: adoption.host_found,
     events.HostAway: deaths.host_away,
     events.HostLost: deaths.host_lost,
@@ -124,6 +135,7 @@ EVENTS: dict[type[events.Event], Callable[[World, Any], None]] = {
     events.ObjectUnloaded: reports.object_unloaded,
     events.ObjectParked: parking.parked,
     events.ParkFailed: parking.park_failed,
+    events.WorkerUsed: wear.used,
     events.RanOut: shortage.call_ran_out,
     events.LeasePresented: leases.presented,
     events.LeaseClosed: leases.closed,
@@ -133,7 +145,15 @@ EVENTS: dict[type[events.Event], Callable[[World, Any], None]] = {
     events.StillBusy: reports.still_busy,
 }
 
-OVERTURNS = (events.Configure, events.HostFound, events.HostAway, events.HostLost, events.Stop)
+OVERTURNS = (
+    events.Configure,
+    events.Promote,
+    events.Rollback,
+    events.HostFound,
+    events.HostAway,
+    events.HostLost,
+    events.Stop,
+)
 """After these nothing need be as it was."""
 
 ALARMS: dict[str, Callable[..., None]] = {
@@ -158,6 +178,7 @@ ALARMS: dict[str, Callable[..., None]] = {
     "reservation": reservations.end,
     "room": nothing,
     "crowd": nothing,
+    "worn": wear.has_waited,
     "stop": touch_all,
 }
 

@@ -12,6 +12,7 @@ import msgspec
 
 from .answers import Outcome
 from .events import ReservationReport
+from .meanings import Kept
 from .monitoring import Past
 from .needs import Need
 from .spec import Warmup
@@ -44,6 +45,21 @@ class Predict(Effect, frozen=True):
     number: int
     dry_run: bool = False
     """RAM for a dry run of the runtime is booked; otherwise it must do without."""
+
+
+class Fetch(Effect, frozen=True):
+    """Fetch the files of a model. Answered by `Fetching` any number of times, then by `Fetched` or `Unpredictable`."""
+
+    model: str
+    number: int
+    """Of the `Predict` that has found them absent."""
+
+
+class StopFetching(Effect, frozen=True):
+    """They are not wanted any more, and no answer is."""
+
+    model: str
+    number: int
 
 
 class Sample(Effect, frozen=True):
@@ -177,6 +193,18 @@ class Grant(Effect, frozen=True):
     holder: int
     hold_until: float
     parent: str | None
+    route: str | None = None
+    """The name by which it was asked for, if that is no model's own."""
+    shadow: str | None = None
+    """The model on which its calls are repeated, see docs/versions.md."""
+
+
+class Revoke(Effect, frozen=True):
+    """The name by which a lease was asked for means another model: when no call is in flight under it, the worker
+    tells its client to ask anew. Until then, and if it was never presented, nothing more is admitted under it."""
+
+    worker: str
+    lease: str
 
 
 class Withdraw(Effect, frozen=True):
@@ -211,6 +239,12 @@ class SavePins(Effect, frozen=True):
     """Pins are the user's will and outlive restarts."""
 
     pins: frozenset[str]
+
+
+class KeepMeanings(Effect, frozen=True):
+    """What people have said of names, and what these have meant, outlives restarts. It replaces what was kept."""
+
+    kept: dict[str, Kept]
 
 
 class Note(Effect, frozen=True):

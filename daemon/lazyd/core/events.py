@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from .habits import Habit
+from .meanings import Compared, Kept
 from .monitoring import Past
 from .needs import Forecast, Layers
 from .records import Waste
@@ -40,6 +41,8 @@ class Get(Event, frozen=True):
     """The lease under which a worker itself asks."""
     lease: str | None = None
     """An earlier lease, claimed again after a restart of the manager."""
+    sticky: str | None = None
+    """Of a name that means several models the same one answers all requests with this key."""
 
 
 class Load(Event, frozen=True):
@@ -85,6 +88,36 @@ class Pin(Event, frozen=True):
     request: int
     model: str
     pinned: bool
+
+
+class Promote(Event, frozen=True):
+    """A name that is no model's own is to mean this model. Answered `Promoted` or refused."""
+
+    request: int
+    name: str
+    model: str | None
+    """Its key; None: what is configured."""
+
+
+class Rollback(Event, frozen=True):
+    """A name is to mean again what it has meant before. Answered `Promoted` or refused."""
+
+    request: int
+    name: str
+
+
+class MeaningsKept(Event, frozen=True):
+    """What an earlier manager has kept of names. It comes before the first `Configure`."""
+
+    kept: dict[str, Kept]
+
+
+class Shadowed(Event, frozen=True):
+    """Calls by a name were repeated on its shadow."""
+
+    name: str
+    shadow: str
+    compared: Compared
 
 
 class Configure(Event, frozen=True):
@@ -222,14 +255,37 @@ class Predicted(Event, frozen=True):
     """Of the question. An answer to another one than the last is late, and does not count."""
     digest: str = ""
     """Of its files' names, sizes and times: what the load teaches is told of these, see `Learn`."""
+    absent: bool = False
+    """Its files have yet to be fetched: this is what their heads tell, without `ways` if they tell nothing."""
 
 
 class Unpredictable(Event, frozen=True):
-    """Answers the effect `Predict`: the model cannot be loaded, its file is missing, say."""
+    """Answers the effect `Predict`, or `Fetch`: the model cannot be loaded, its file is missing, say."""
 
     model: str
     reason: str
     number: int = 0
+
+
+class Fetching(Event, frozen=True):
+    """News of the effect `Fetch`."""
+
+    model: str
+    number: int
+    fraction: float | None = None
+
+
+class Fetched(Event, frozen=True):
+    """Answers the effect `Fetch`: the files are here."""
+
+    model: str
+    number: int
+
+
+class Renewed(Event, frozen=True):
+    """The files that a model was loaded from have changed where they come from; the new ones are here."""
+
+    model: str
 
 
 # What the host and the workers report.
@@ -271,6 +327,10 @@ class LeaseReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     in_flight: int = 0
     hold_until: float = 0.0
     parent: str | None = None
+    route: str | None = None
+    """The name by which it was asked for, if that is no model's own."""
+    revoked: bool = False
+    """Its client is told to ask anew."""
 
 
 class WorkerReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -284,6 +344,8 @@ class WorkerReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     objects: tuple[ObjectReport, ...] = ()
     leases: tuple[LeaseReport, ...] = ()
     measured_bytes: dict[str, int] = {}
+    calls: int = 0
+    """That have ended in it."""
 
 
 class ReservationReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -443,6 +505,13 @@ class ParkFailed(Event, frozen=True):
     reason: str
 
 
+class WorkerUsed(Event, frozen=True):
+    """So many calls have ended in a worker: `max_calls` of its spec, or a multiple of that."""
+
+    worker: str
+    calls: int
+
+
 class RanOut(Event, frozen=True):
     """A call has failed for want of memory. The model serves on."""
 
@@ -476,6 +545,10 @@ class LeaseIdle(Event, frozen=True):
 
     worker: str
     lease: str
+    calls: int = 1
+    """Since it was told so last."""
+    failed: int = 0
+    """Of these, without a result."""
 
 
 class Drained(Event, frozen=True):

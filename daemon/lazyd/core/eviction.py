@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
-from . import guesses, locked, uses
+from . import guesses, locked, swaps, uses
 from .cost import QUANTUM_LOADS, cost_of
 from .ledger import RAM, Booking
 from .lifecycle import LOADS, State
@@ -199,7 +199,7 @@ def may_leave(world: World, instance: Instance, *, finish: bool) -> bool:
     if instance.model.kept or instance.leaving is not None:
         return False
     if instance.state in LOADS or instance.state is State.PARKED:
-        return not instance.model.waiters  # Nobody waits for this load any more.
+        return not instance.model.waiters and not swaps.is_next(instance.model)  # Nobody waits for this load any more.
     if instance.state is not State.READY or instance.model.waiters or quantum_until(instance) > world.now:
         return False
     if not finish and max(instance.ask_again, uses.needed_until(world, instance.model)) > world.now:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from . import wear
 from .effects import Learn
 from .ledger import RAM
 from .lifecycle import LOADS, SERVES
@@ -25,6 +26,7 @@ def measured(world: World, worker: Worker, by_device: Mapping[str, int]) -> None
     """Takes what a worker holds of some devices now."""
     worker.measured_bytes.update(by_device)
     note_peaks(worker, by_device)
+    wear.measured(world, worker, by_device)
     held = world.ledger.held(worker.id)
     grown = {name: n for name, n in by_device.items() if n > held.get(name, 0)}
     if grown and worker.exited is None:

@@ -9,7 +9,7 @@ from .eviction import leaving_bytes
 from .holders import amount, holders, keeps, part_of, unseen
 from .line import rank
 from .placement import Placement
-from .records import Instance, Model, Reservation, Seeker
+from .records import Fetching, Instance, Model, Reservation, Seeker
 from .wording import duration, listed
 from .world import World
 
@@ -33,6 +33,9 @@ def held_up(world: World, seeker: Seeker, *, devices: int = DEVICES) -> list[str
         return ["its worker's device holds more than it may, and nothing is admitted there until idle models have left"]
     found = [being_made(world, seeker)] if seeker.key in world.plans else []
     wanted = wanted_of(world, seeker)
+    if isinstance(seeker, Model) and isinstance(seeker.prediction, Fetching):
+        part = seeker.prediction.fraction
+        return ["its files are being fetched" + ("" if part is None else f" ({part:.0%} done)")]
     if wanted is None:
         return ["what it needs is being found out"]
     needs: dict[str, int] = {}

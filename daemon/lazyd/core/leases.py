@@ -7,7 +7,7 @@ an open but idle connection does not. A lease that nobody presents ends after 30
 
 from __future__ import annotations
 
-from . import expecting, guesses
+from . import expecting, guesses, routes
 from .answers import Done, Granted, NoSuchLease, PermissionDenied, WorkerDied
 from .effects import Grant, Used, Withdraw
 from .events import LeaseBusy, LeaseClosed, LeaseIdle, LeasePresented, LeaseReport, Release
@@ -34,12 +34,16 @@ def grant(world: World, instance: Instance, waiter: Waiter, *, cold_start: bool)
         hold_until=now + min(waiter.hold_s, world.settings.max_hold_s) if waiter.hold_s else 0.0,
         parent=waiter.parent,
         asked=waiter.arrived,
+        route=waiter.route,
     )
     world.leases[lease.id] = lease
     instance.leases[lease.id] = lease
     instance.last_used = now
     instance.model.heat.used(now)
     instance.served = True
+    route = world.routes.get(waiter.route) if waiter.route is not None else None
+    if route is None or routes.means(route, instance.model.key):
+        instance.replaced = False
     guesses.came_true(instance, now)
     world.alarms.set(("lease", lease.id), max(lease.hold_until, now + UNPRESENTED_LEASE_S))
     world.emit(
@@ -51,14 +55,20 @@ def grant(world: World, instance: Instance, waiter: Waiter, *, cold_start: bool)
             holder=lease.holder,
             hold_until=lease.hold_until,
             parent=lease.parent,
+            route=lease.route,
+            shadow=routes.shadow_of(world, route, instance.model),
         )
     )
     detour = waiter.detour
     asked, degraded = (waiter.arrived, None) if detour is None else (detour.asked, detour.why)
-    world.answer(waiter.request, granted(lease, cold_start=cold_start, waited_s=now - asked, degraded=degraded))
+    takes_turns = route is not None and len(route.shares) > 1 and waiter.sticky is None
+    told = granted(lease, cold_start=cold_start, waited_s=now - asked, degraded=degraded, takes_turns=takes_turns)
+    world.answer(waiter.request, told)
 
 
-def granted(lease: Lease, *, cold_start: bool, waited_s: float, degraded: str | None = None) -> Granted:
+def granted(
+    lease: Lease, *, cold_start: bool, waited_s: float, degraded: str | None = None, takes_turns: bool = False
+) -> Granted:
     """What the holder of a lease is told."""
     worker = lease.instance.worker
     name, version = split(lease.instance.model.key)
@@ -72,6 +82,7 @@ def granted(lease: Lease, *, cold_start: bool, waited_s: float, degraded: str | 
         cold_start=cold_start,
         waited_s=waited_s,
         degraded=degraded,
+        takes_turns=takes_turns,
     )
 
 
@@ -120,6 +131,8 @@ def idle(world: World, event: LeaseIdle) -> None:
         if lease.instance.warmup not in (Warmth.RUNNING, Warmth.FAILED):
             lease.instance.model.failures = 0
         lease.instance.worker.called = True
+        lease.instance.model.calls += event.calls
+        lease.instance.model.calls_failed += event.failed
         world.touch(lease.instance.model)
         if is_over:
             forget(world, lease)

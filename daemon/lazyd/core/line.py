@@ -17,6 +17,7 @@ from .needs import GPU
 from .parking import is_parked
 from .placement import allowed
 from .records import Model, Prediction, Seeker
+from .routes import is_background
 from .world import World
 
 
@@ -159,6 +160,8 @@ def is_simple(model: Model) -> bool:
     """It goes whole to whichever device has room, and nothing else has to be thought of."""
     spec = model.spec
     if model.waiters and model.waiters[0].detour is not None:  # it may be a fallback
+        return False
+    if is_background(model):  # what answers meanwhile does not leave for it
         return False
     return not (spec.is_family or spec.beside or spec.uses or model.kept or model.nested or is_parked(model))
 

@@ -13,7 +13,7 @@ an object of a family leaves without its worker, while others stay.
 
 from __future__ import annotations
 
-from . import cost, leases, samples, warmups
+from . import cost, leases, samples, warmups, wear
 from .effects import Drain, Resume, StartWorker, StopWorker, UnloadObject
 from .failure import pause_s
 from .ledger import RAM, Booking
@@ -159,6 +159,7 @@ def ready(world: World, instance: Instance) -> None:
     end_watch(world, instance)
     world.enter(instance, State.READY)
     instance.worker.settles = True
+    wear.begin_anew(instance.worker)
     settle_booking(world, instance.worker)
 
 
@@ -321,6 +322,7 @@ def gone(world: World, instance: Instance, state: State, reason: str | None = No
     world.alarms.clear(("object", instance.worker.id, instance.model.key))
     instance.leaving = None
     instance.worker.instances.pop(instance.model.key, None)
+    wear.begin_anew(instance.worker)
     world.touch(instance.model)
     if instance.state is not State.FAILED:
         world.enter(instance, state, reason)

@@ -120,7 +120,7 @@ def worker_of(world: World, name: str) -> Worker | None:
     spec = world.config.models.get(name)
     if spec is not None and spec.is_family:
         return world.family_worker(spec)
-    meant = names.resolve(name, world.config.models, world.config.aliases)
+    meant = names.resolve(name, world.config.models, world.meanings)
     model = world.models.get(meant[0]) if meant is not None else None
     return model.instance.worker if model is not None and model.instance is not None else None
 

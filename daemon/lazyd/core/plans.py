@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from . import lives, uses
+from . import lives, routes, swaps, uses
 from .eviction import goes, leaving_bytes
 from .leases import ancestors
 from .lifecycle import LOADS, State
@@ -67,18 +67,20 @@ def still_goes(victim: Instance, plan: Plan) -> bool:
     if victim.model.kept:
         return False
     if victim.state in LOADS or victim.state is State.PARKED:
-        return not victim.model.waiters
+        return not victim.model.waiters and not swaps.is_next(victim.model)
     if victim.state is State.DRAINING:
         return victim.leaving is not None and victim.leaving.plan is plan
     return victim.state is not State.READY
 
 
 def callers(world: World, seeker: Seeker) -> set[Instance]:
-    """The instances whose calls wait for a model, its own parked one, and what it uses: they never leave for it."""
+    """The instances whose calls wait for a model, its own parked one, what it uses, and what answers until it is there:
+    they never leave for it."""
     found = set[Instance]()
     if not isinstance(seeker, Model):
         return found
-    for model in (*uses.used_by(world, seeker), seeker):
+    meanwhile = routes.siblings(world, seeker) if routes.is_background(seeker) else ()
+    for model in (*uses.used_by(world, seeker), *meanwhile, seeker):
         if model.instance is not None:
             found.add(model.instance)
     for waiter in seeker.waiters:

@@ -54,6 +54,10 @@ class Lease:
     hold_until: float = 0.0
     parent: str | None = None
     stage: LeaseStage = LeaseStage.GRANTED
+    route: str | None = None
+    """The name by which it was asked for, if that is no model's own."""
+    revoked: bool = False
+    """The name means another model by now: its client is told to ask anew."""
     asked: float = 0.0
     """When its use, or the next one, was asked for."""
     busy_since: float = 0.0
@@ -91,8 +95,10 @@ class Reason(enum.StrEnum):
     CROWDED = "its device holds more than it may"
     PRESSURE = "programs stall because memory is short"
     OUTGROWN = "it has outgrown what it was booked with (hard_limit)"
+    WORN = "it has served long enough, and is restarted (max_calls, max_growth)"
     LOST = "its device is lost"
     UNFIT = "its warm-up failed"
+    REPLACED = "another version has taken its place"
     ASKED = "unload"
     CHANGED = "configuration changed"
     REMOVED = "configuration removed"
@@ -154,6 +160,23 @@ class Worker:
     """A load in it has run out of memory, and so many bytes of its GPU were there for it then."""
     outgrown: bool = False
     """It uses much more than it was booked with; said once."""
+    calls: int = 0
+    """That have ended in it, as far as it has said."""
+    base_bytes: dict[str, int] = field(default_factory=dict)
+    grown_bytes: dict[str, int] = field(default_factory=dict)
+    """By device: what it has grown by since it was ready, see `wear`, and from where that is counted."""
+    worn_since: float | None = None
+    """Since when it has served long enough."""
+
+    @property
+    def restarts(self) -> bool:
+        """It has served long enough and is on its way out: it takes no others."""
+        if self.worn_since is None:
+            return False
+        return any(i.leaving is not None and i.leaving.reason is Reason.WORN for i in self.instances.values())
+
+    stale: bool = False
+    """What it was loaded from has changed where it was fetched from."""
 
     def __repr__(self) -> str:
         return f"<{self.id} {'stopping ' if self.stopping else ''}{' '.join(map(repr, self.instances.values()))}>"
@@ -191,13 +214,15 @@ class Instance:
     """How long the load alone took, once it is known: a warm-up comes after it."""
     problem: str = ""
     """Why its warm-up has failed."""
+    replaced: bool = False
+    """A name that meant it means another version by now, and nobody has asked for this one since."""
     warmed_as: str = ""
     """What it was ordered to be warmed up as, see `warmups.subject`: the configuration may have changed since."""
 
     @property
     def outdated(self) -> bool:
-        """It was made from a spec that is no longer the model's."""
-        return self.worker.identity != self.model.identity
+        """It was made from a spec that is no longer the model's, or from files that have changed."""
+        return self.worker.identity != self.model.identity or self.worker.stale
 
     @property
     def holder(self) -> str:
@@ -235,6 +260,11 @@ class Waiter:
     """When it takes its model's fallback; None: nobody has thought of that yet."""
     detour: Detour | None = None
     """Once it has looked for a fallback."""
+    last_used: float | None = None
+    """Of a wish: when what it stands for was last used, if it was not to be used now."""
+    route: str | None = None
+    """The name by which it was asked for, if that is no model's own."""
+    sticky: str | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -253,6 +283,27 @@ class Detour:
     """What the answer says of it; None: it is not degraded."""
 
 
+@dataclass(slots=True, eq=False)
+class Route:
+    """What a name that may mean several models means now, see `routes`."""
+
+    name: str
+    since: float
+    """When it came to mean this."""
+    shares: dict[str, int]
+    """By key of a model: of so many parts of all requests. In the order in which they were written."""
+    shadow: str | None = None
+    """The model that repeats the calls of the others."""
+    before: str | None = None
+    """The model that answers until one of these is ready, see `swaps`."""
+    failures: int = 0
+    """Of the model that it is to go over to: so many have been told of."""
+    turns: dict[str, int] = field(default_factory=dict)
+    """Whose turn it is."""
+    paused: set[str] = field(default_factory=set)
+    """Those that cannot be had: it has been told of them."""
+
+
 @dataclass(slots=True)
 class Prediction:
     """What loading is thought to need."""
@@ -268,6 +319,23 @@ class Asked:
     """The prediction has been asked for."""
 
     number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Absent:
+    """Its files have yet to be fetched, see `fetching`."""
+
+    number: int
+    prediction: Prediction
+    """By their heads, as far as these could be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fetching:
+    """They are being fetched."""
+
+    number: int
+    fraction: float | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -382,7 +450,7 @@ class Model:
     """That it be loaded although nobody waits any more, see `waiting`."""
     elsewhere: dict[int, Waiter] = field(default_factory=dict)
     """By request: to whom it was refused, and who waits for a fallback."""
-    prediction: Prediction | Asked | None = None
+    prediction: Prediction | Asked | Absent | Fetching | None = None
     pinned: bool = False
     dismissed: bool = False
     """It was freed by request: until somebody asks for it a resident stays cold, and nothing is loaded by a guess."""
@@ -424,6 +492,14 @@ class Model:
     """How its recent loads and warm-ups went."""
     unfit: bool = False
     """Its last life ended as its warm-up failed."""
+    routes: dict[str, Route] = field(default_factory=dict)
+    """Names that may lead to it, see `routes`."""
+    awaited: float | None = None
+    """Since when it is to be loaded for one of these, although nobody waits for it."""
+    after: Instance | None = None
+    """It is not loaded before this one has left, see `swaps`."""
+    calls: int = 0
+    calls_failed: int = 0
 
     @property
     def name(self) -> str:
@@ -468,7 +544,9 @@ class Model:
         """Since when somebody waits for it, or it should stand; None if neither."""
         if self.stands:
             return min(self.cold_since, self.waiters[0].arrived) if self.waiters else self.cold_since
-        return self.waiters[0].arrived if self.waiters else None
+        if self.waiters:
+            return self.waiters[0].arrived
+        return None if self.dismissed or self.retired else self.awaited
 
     @property
     def state(self) -> State:

@@ -21,7 +21,7 @@ from .events import (
 )
 from .ledger import CUDA, SLOTS, Device, dry_run_of
 from .lifecycle import LOADS, SERVES, State
-from .records import Asked, Instance, LeaseStage, Leaving, Model, Prediction
+from .records import Absent, Asked, Fetching, Instance, LeaseStage, Leaving, Model, Prediction
 from .world import World
 
 ASK_AGAIN_S = 0.25
@@ -72,17 +72,21 @@ def device_lost(world: World, event: DeviceLost) -> None:
 def predicted(world: World, event: Predicted) -> None:
     """What the load needs is known: the model can be booked."""
     model = foreseen(world, event)
-    if model is not None:
-        model.prediction = Prediction(ways=event.ways, layers=event.layers, files=event.files, digest=event.digest)
+    if model is None:
+        return
+    told = Prediction(ways=event.ways, layers=event.layers, files=event.files, digest=event.digest)
+    model.prediction = Absent(event.number, told) if event.absent else told
+    if not event.absent:
         locks.look_at_files(world, model, event.files)
-        world.touch(model)
+    world.touch(model)
 
 
 def foreseen(world: World, event: Predicted | Unpredictable) -> Model | None:
     """The model that was asked about; None if it is not wanted any more, or as it is now is another question."""
     world.ledger.release(dry_run_of(event.model, event.number), world.now)
     model = world.models.get(event.model)
-    return model if model is not None and model.prediction == Asked(event.number) else None
+    now = model.prediction if model is not None else None
+    return model if isinstance(now, Asked | Fetching) and now.number == event.number else None
 
 
 def unpredictable(world: World, event: Unpredictable) -> None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from . import cost, expecting, fallbacks, held_up, leases, waiting
+from . import cost, expecting, fallbacks, held_up, leases, routes, waiting
 from .answers import ModelNotFound, Outcome, ShuttingDown, Timeout
 from .events import Cancel, Get, Load
 from .lifecycle import GONE, LOADS
-from .records import FOREVER, NOBODY, Model, Waiter
+from .records import FOREVER, NOBODY, Fetching, Lease, Model, Waiter
 from .world import World
 
 
@@ -16,10 +16,17 @@ def get(world: World, event: Get) -> None:
     model = wanted(world, event.request, event.model)
     if model is None:
         return
-    if lease is not None and lease.instance.model is model and lease.holder == event.holder:
+    if lease is not None and lease.holder == event.holder and is_for(lease, event.model, model):
         world.answer(event.request, leases.granted(lease, cold_start=False, waited_s=0.0))
         return
-    wait(world, model, event, lease_wanted=True)
+    route = routes.route_of(world, event.model)
+    chosen = routes.choose(world, route, event.sticky) if route is not None else None
+    wait(world, chosen or model, event, lease_wanted=True)
+
+
+def is_for(lease: Lease, name: str, model: Model) -> bool:
+    """Whether a lease is one on what is asked for."""
+    return not lease.revoked and (lease.route == name or lease.instance.model is model)
 
 
 def load(world: World, event: Load) -> None:
@@ -56,6 +63,8 @@ def wait(world: World, model: Model, event: Get | Load, *, lease_wanted: bool) -
         hold_s=event.hold_s if isinstance(event, Get) else 0.0,
         parent=parent_of(world, event),
         limit=event.deadline,
+        route=event.model if event.model in world.routes else None,
+        sticky=event.sticky if isinstance(event, Get) else None,
     )
     if lease_wanted:
         expecting.arrived(world, model)
@@ -110,6 +119,8 @@ def deadline_passed(world: World, request: int) -> None:
 def phase(model: Model) -> str:
     """What a waiting request waits for."""
     instance = model.instance
+    if isinstance(model.prediction, Fetching):
+        return "fetching"
     if instance is None or instance.state in GONE:
         return "queued"
     return instance.phase if instance.state in LOADS else str(instance.state)

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from . import crowding, cycles, locks, plans, refusals, samples, seekers, together
+from . import crowding, cycles, locks, plans, refusals, routes, samples, seekers, together
 from .answers import NoRoom
 from .eviction import could_cover, most_freed, next_moment, units
 from .ledger import RAM, Booking
@@ -208,7 +208,9 @@ def is_silent(world: World, placement: Placement) -> bool:
 
 
 def is_overdue(world: World, seeker: Seeker) -> bool:
-    """It has waited longer than its `max_wait_s`."""
+    """It has waited longer than its `max_wait_s`, and is not only to take the place of one that answers meanwhile."""
+    if isinstance(seeker, Model) and routes.is_background(seeker):
+        return False
     since = seeker.wanted_since
     return since is not None and since + seeker.max_wait_s <= world.now
 

@@ -21,14 +21,16 @@ from . import (
     plans,
     prewarming,
     requests,
+    routes,
+    swaps,
     unloads,
     uses,
     waiting,
+    wear,
 )
 from .answers import Loaded, LoadFailed, ModelNotFound, ShuttingDown
-from .effects import Progress
 from .lifecycle import LOADS, PARKS, State
-from .records import NOBODY, Instance, Model, Prediction, Reason, Waiter, Warmth, Worker
+from .records import NOBODY, Absent, Instance, Model, Prediction, Reason, Waiter, Warmth, Worker
 from .spec import Tier
 from .world import World
 
@@ -38,7 +40,7 @@ def must_leave(world: World, model: Model) -> Reason | None:
     instance = model.instance
     if world.stopping:
         return Reason.STOPPING
-    if model.retired:
+    if model.retired and not routes.answers_meanwhile(model):
         return Reason.REMOVED
     if instance is not None and is_on_lost_device(world, instance):
         return Reason.LOST
@@ -48,6 +50,8 @@ def must_leave(world: World, model: Model) -> Reason | None:
         return Reason.ASKED
     if instance is not None and instance.warmup is Warmth.FAILED:
         return Reason.UNFIT
+    if instance is not None and wear.is_overdue(world, instance):
+        return Reason.WORN
     return None
 
 
@@ -85,7 +89,7 @@ def let_stay(world: World, model: Model) -> None:
 
 MUST = frozenset({Reason.ASKED, Reason.CHANGED, Reason.REMOVED, Reason.STOPPING, Reason.LOST, Reason.UNFIT})
 
-YIELDS = frozenset({Reason.IDLE, Reason.CROWDED, Reason.PRESSURE, Reason.OUTGROWN})
+YIELDS = frozenset({Reason.IDLE, Reason.REPLACED, Reason.CROWDED, Reason.PRESSURE, Reason.OUTGROWN})
 """Who leaves for these is rescued by the next request."""
 
 
@@ -112,6 +116,8 @@ def let_go(world: World, model: Model) -> None:
         lives.end_failed(world, instance, instance.problem)
     elif going.plan is None:
         model.evictions += going.reason in (Reason.CROWDED, Reason.PRESSURE)
+        if going.reason is Reason.WORN and not has_been_idle(world, instance):
+            waiting.wish_again(world, model, instance.last_used)
         lives.unload(world, instance, going.reason)
 
 
@@ -122,7 +128,7 @@ def turn_away(world: World, model: Model) -> None:
     refusal: ShuttingDown | ModelNotFound | LoadFailed
     if world.stopping:
         refusal = ShuttingDown()
-    elif model.retired:
+    elif model.retired and not routes.answers_meanwhile(model):
         refusal = ModelNotFound(model=model.key, nearest=world.nearest(model.key))
     elif model.retry_at > world.now:
         reason = model.last_error or "unknown"
@@ -165,7 +171,7 @@ def answer(world: World, instance: Instance, waiter: Waiter) -> None:
     else:
         waiting.leave_line(world, waiter)
     if waiter.request == NOBODY:
-        instance.last_used = world.now
+        instance.last_used = world.now if waiter.last_used is None else waiter.last_used
     elif waiter.lease_wanted:
         leases.grant(world, instance, waiter, cold_start=waiter.arrived < instance.ready_since)
     else:
@@ -197,27 +203,41 @@ def retire_if_idle(world: World, model: Model) -> None:
     instance = model.instance
     if instance is None or instance.state is not State.READY or model.waiters:
         return
-    if instance.worker.outgrown and model.spec.hard_limit and end_outgrown(world, instance.worker):
+    ends_for = end_when_idle(instance)
+    if ends_for is not None and end_idle(world, instance.worker, ends_for):
         return
     until = idle_until(world, instance)
     if until is None:
         return
     if until <= world.now:
         guesses.was_wrong(world, instance)
-        lives.drain(world, instance, Reason.IDLE, finish=False)
+        lives.drain(world, instance, Reason.REPLACED if instance.replaced else Reason.IDLE, finish=False)
     elif until < float("inf"):
         world.alarms.set_by(("idle", instance.worker.id, model.key), until)
 
 
-def end_outgrown(world: World, worker: Worker) -> bool:
-    """With `hard_limit` a worker that uses much more than it was booked with is ended when all in it is idle; one
-    object of a family alone would only be loaded into it again."""
+def end_when_idle(instance: Instance) -> Reason | None:
+    """Why its worker is ended when it is idle, however short a time that is."""
+    worker = instance.worker
+    if worker.worn_since is not None and wear.why_worn(worker) is not None:
+        return Reason.WORN
+    return Reason.OUTGROWN if worker.outgrown and instance.model.spec.hard_limit else None
+
+
+def end_idle(world: World, worker: Worker, reason: Reason) -> bool:
+    """Ends a worker if all in it is idle; one object of a family alone would only be loaded into it again."""
     inside = list(worker.instances.values())
     if not all(i.state is State.READY and not i.model.waiters and may_end(world, i) for i in inside):
         return False
     for instance in inside:
-        lives.drain(world, instance, Reason.OUTGROWN, finish=False)
+        lives.drain(world, instance, reason, finish=False)
     return True
+
+
+def has_been_idle(world: World, instance: Instance) -> bool:
+    """It would have left for being idle by now, or nobody has come for it at all."""
+    until = idle_until(world, instance)
+    return guesses.is_unproven(instance) or (until is not None and until <= world.now)
 
 
 def end_parking(world: World, model: Model) -> None:
@@ -267,6 +287,8 @@ def own_time(instance: Instance, now: float) -> float | None:
     model = instance.model
     if model.kept:
         return None
+    if instance.replaced:
+        return max(instance.ask_again, instance.protected_until)
     if model.spec.tier is Tier.TRANSIENT and instance.served and not instance.leases:
         return max(instance.last_used, instance.ask_again)
     until = instance.guess.until if instance.guess is not None else expecting.kept_until(instance, now)
@@ -277,7 +299,7 @@ def own_time(instance: Instance, now: float) -> float | None:
 
 def forget_needs(world: World, model: Model) -> None:
     """What a load needs is asked anew when somebody wants it: its file may be another one by then."""
-    if model.instance is not None or not isinstance(model.prediction, Prediction):
+    if model.instance is not None or not isinstance(model.prediction, Prediction | Absent):
         return
     if model.wanted_since is None and model not in world.guesses and not uses.is_wanted_with(world, model):
         model.prediction = None
@@ -290,20 +312,12 @@ def forget_retired(world: World, model: Model) -> None:
 
 
 def tell_progress(world: World, instance: Instance) -> None:
-    """News of a load, for those who wait for it."""
-    for waiter in instance.model.waiters:
-        if waiter.request == NOBODY:
-            continue
-        news = Progress(
-            request=waiter.request,
-            state=str(instance.state),
-            phase=instance.phase,
-            fraction=instance.fraction,
-        )
-        world.emit(news)
+    """How far a load has come, for those who wait for it."""
+    waiting.tell(world, instance.model, str(instance.state), instance.phase, instance.fraction)
 
 
 RULES: tuple[Callable[[World, Model], None], ...] = (
+    swaps.look,
     send_off,
     let_stay,
     let_go,

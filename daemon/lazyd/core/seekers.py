@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from . import (
     fallbacks,
+    fetching,
     held_up,
     lives,
     parking,
@@ -18,13 +19,14 @@ from . import (
     samples,
     shares,
     shortage,
+    swaps,
     together,
 )
 from .answers import NoRoom
 from .effects import Predict
 from .ledger import RAM, dry_run_of
 from .placement import Placement, Room, allowed, shapes
-from .records import Asked, Model, Prediction, Seeker
+from .records import Absent, Asked, Model, Prediction, Seeker
 from .world import World
 
 DRY_RUN_BYTES = 192 << 20
@@ -52,6 +54,8 @@ def is_predicted(world: World, model: Model) -> bool:
         return False
     if model.prediction is None and (RAM not in world.ledger.devices or samples.are_fresh(world, [RAM])):
         foresee(world, model)
+    if isinstance(model.prediction, Absent):
+        fetching.begin(world, model, model.prediction)
     return isinstance(model.prediction, Prediction)
 
 
@@ -85,8 +89,13 @@ def goes_elsewhere(world: World, seeker: Seeker, room: Room, *, is_barred: bool)
 
 
 def comes_later(world: World, seeker: Seeker) -> bool:
-    """A resident that nobody waits for is loaded when those of higher priority are, so that these are there sooner."""
-    if not isinstance(seeker, Model) or seeker.waiters or not seeker.stands:
+    """One that takes another's place is loaded when that has left, if it is so configured. A resident that nobody waits
+    for is loaded when those of higher priority are, so that these are there sooner."""
+    if not isinstance(seeker, Model):
+        return False
+    if seeker.after is not None and swaps.waits_for_old(seeker):
+        return True
+    if seeker.waiters or not seeker.stands:
         return False
     return any(
         other.spec.priority > seeker.spec.priority and is_on_its_way(world, other) for other in world.residents()

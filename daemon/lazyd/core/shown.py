@@ -88,6 +88,10 @@ class Model(Shown, frozen=True, kw_only=True, gc=False):  # no cycles, and there
     tier: str
     state: str
     residency: str
+    phase: str | None = None
+    """What its load is about, while it loads."""
+    fraction: float | None = None
+    """How much of that is done, where it is known."""
     warmup: str
     pinned: bool
     source: str

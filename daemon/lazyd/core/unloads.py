@@ -5,7 +5,7 @@ only force and a stop end calls. Freeing what is cold is fine.
 
 from __future__ import annotations
 
-from . import locks, requests
+from . import fetching, locks, requests
 from .answers import Busy, Cancelled, ModelNotFound, Timeout, Unloaded
 from .events import Cancel, Unload
 from .holders import used
@@ -30,6 +30,7 @@ def unload(world: World, event: Unload) -> None:
     )
     for model in models:
         forget_failures(world, model)
+        fetching.stop(world, model)
         model.dismissed = True
         instance = model.instance
         if locks.end_of(world, model.key, Reason.ASKED) and instance is None:

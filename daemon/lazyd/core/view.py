@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from . import expecting
+from . import expecting, fetching, requests
 from .core import Core
 from .held_up import held_up
 from .ledger import RAM, SLOTS
@@ -19,7 +19,7 @@ from .ledger import Device as LedgerDevice
 from .lifecycle import LOADS, SERVES, State
 from .monitoring import middle, p95
 from .names import resolve, split
-from .records import Instance, Warmth
+from .records import Fetching, Instance, Warmth
 from .records import Model as ModelRecord
 from .records import Reservation as ReservationRecord
 from .records import Worker as WorkerRecord
@@ -144,7 +144,7 @@ def with_pages(world: World, key: str, shown: Model, cached: Cached) -> Model:
 
 def key_and_spec(world: World, name: str) -> tuple[str, ModelSpec] | None:
     """Which model a name means, without bringing one into being."""
-    return resolve(name, world.config.models, world.config.aliases)
+    return resolve(name, world.config.models, world.meanings)
 
 
 def aliases_by_model(world: World) -> Mapping[str, list[str]]:
@@ -190,7 +190,7 @@ def show_model(world: World, record: ModelRecord, aliases: Sequence[str], now: f
     instance, past = record.instance, record.past
     name, version = split(record.key)
     workers = [worker for worker in world.workers.values() if record.key in worker.instances]
-    state = record.state
+    state = state_of(record)
     expected, within_s = expecting.expected(record, now) or (None, None)
     return Model(
         name=name,
@@ -198,8 +198,10 @@ def show_model(world: World, record: ModelRecord, aliases: Sequence[str], now: f
         aliases=aliases,
         runtime=spec.runtime,
         tier=str(spec.tier),
-        state=str(state),
-        residency="hot" if state in SERVES else "cold",
+        state=state,
+        residency="hot" if record.state in SERVES else "cold",
+        phase=requests.phase(record) if state in LOADS else None,
+        fraction=None if state not in LOADS else instance.fraction if instance else fetching.fraction(record),
         warmup=str(warmth(record)),
         pinned=record.pinned,
         source=spec.source,
@@ -228,6 +230,12 @@ def show_model(world: World, record: ModelRecord, aliases: Sequence[str], now: f
         retry_after_sec=record.retry_at - now if record.retry_at > now else None,
         last_error=record.last_error,
     )
+
+
+def state_of(record: ModelRecord) -> str:
+    """What a person sees: a model whose files are being fetched is on its way, too."""
+    is_fetched = record.instance is None and isinstance(record.prediction, Fetching)
+    return str(State.LOADING if is_fetched else record.state)
 
 
 def warmth(record: ModelRecord) -> Warmth:
@@ -287,7 +295,7 @@ def health_word(world: World, key: str) -> str:
         return "pending"
     if record.state in SERVES:
         return "loaded"
-    if record.state in LOADS or record.waiters:
+    if state_of(record) in LOADS or record.waiters:
         return "loading"
     return "failed" if record.state is State.FAILED else "pending"
 

@@ -7,6 +7,7 @@ is still wanted: a *wish* stands in its line, until it is ready or refused.
 
 from __future__ import annotations
 
+from .effects import Progress
 from .records import FOREVER, NOBODY, Model, Waiter
 from .world import World
 
@@ -17,6 +18,23 @@ def join(world: World, waiter: Waiter) -> None:
     waiter.model.waiters.append(waiter)
     world.waiters.setdefault(waiter.request, waiter)
     world.touch(waiter.model)
+
+
+def move(world: World, waiter: Waiter, model: Model) -> None:
+    """It waits for another version of what it asked for, in the place that it has had so far."""
+    old = waiter.model
+    old.waiters.remove(waiter)
+    if waiter.falls_back is not None:
+        world.alarms.clear(("fallback", waiter.request, old.key))
+        waiter.falls_back = None
+    if waiter.detour is not None:
+        waiter.detour.wanted, waiter.detour.tried = model, [model]
+    waiter.model = model
+    model.dismissed = False
+    later = (place for place, other in enumerate(model.waiters) if other.arrived > waiter.arrived)
+    model.waiters.insert(next(later, len(model.waiters)), waiter)
+    world.touch(old)
+    world.touch(model)
 
 
 def step_out(world: World, waiter: Waiter) -> None:
@@ -57,6 +75,13 @@ def leave_line(world: World, waiter: Waiter) -> None:
         step_out(world, each)
 
 
+def tell(world: World, model: Model, state: str, phase: str, fraction: float | None) -> None:
+    """News for those who wait for a model."""
+    for waiter in model.waiters:
+        if waiter.request != NOBODY:
+            world.emit(Progress(request=waiter.request, state=state, phase=phase, fraction=fraction))
+
+
 def keep_wish(world: World, model: Model) -> None:
     """Its request takes a fallback: what it wanted is still to be loaded, in the place that it had in the line.
 
@@ -66,11 +91,25 @@ def keep_wish(world: World, model: Model) -> None:
         return
     first = model.waiters[0]
     wish = Waiter(request=NOBODY, model=model, arrived=first.arrived, deadline=FOREVER, lease_wanted=False)
+    stand(world, model, wish)
+
+
+def stand(world: World, model: Model, wish: Waiter) -> None:
+    """A wish is the first in the line of its model, for so long."""
     model.wish = wish
     model.waiters.insert(0, wish)
     limit_s = world.settings.first_call_timeout_s
     if limit_s is not None:
         world.alarms.set(("wish", model.key), world.now + limit_s)
+
+
+def wish_again(world: World, model: Model, last_used: float) -> None:
+    """What leaves is to be loaded again, and then counts as used when it was used `last_used`."""
+    if model.wish is not None or model.stands:
+        return
+    wish = Waiter(request=NOBODY, model=model, arrived=world.now, deadline=FOREVER, lease_wanted=False)
+    wish.last_used = last_used
+    stand(world, model, wish)
 
 
 def drop_wish(world: World, model: Model) -> None:

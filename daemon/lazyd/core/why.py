@@ -5,7 +5,7 @@ All is read from the records as they are at that moment. Looking changes nothing
 
 from __future__ import annotations
 
-from . import cost
+from . import cost, wear
 from .expecting import SETTLE_S, is_settling, spans
 from .held_up import held_up
 from .holders import keeps, purpose, unseen, waiting
@@ -125,6 +125,9 @@ def ready(world: World, instance: Instance) -> list[str]:
             f"it may leave for another, at a cost of {cost_s:.2g} s: a load takes {duration(load_s)}, "
             f"and the chance that it is wanted again soon is {cost.chance_of_use(model, now):.0%}"
         )
+    worn = wear.why_worn(instance.worker)
+    if worn is not None:
+        found.append(f"{worn}: it is restarted when it is idle, or when its calls have ended")
     until = idle_until(world, instance)
     if instance.in_flight:
         return found

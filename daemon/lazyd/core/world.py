@@ -18,7 +18,8 @@ from .effects import Answer, Effect, Memorable, Note
 from .ledger import Ledger
 from .lifecycle import State, step
 from .locked import Lock
-from .records import Guess, Instance, Lease, Model, Plan, Reservation, Seeker, Waiter, Worker
+from .meanings import Compared, Kept
+from .records import Guess, Instance, Lease, Model, Plan, Reservation, Route, Seeker, Waiter, Worker
 from .spec import Config, ModelSpec, Settings
 
 MAX_MEMBERS_AT_REST = 1000
@@ -84,6 +85,16 @@ class World:
     """Which specs use a model, see `uses`."""
     resolved: dict[str, Model] = field(default_factory=dict)
     """Names as they were asked for, looked up once."""
+    meanings: dict[str, str] = field(default_factory=dict)
+    """What each name means that is no model's own, see `routes`."""
+    promoted: dict[str, str] = field(default_factory=dict)
+    """Of these, what a person has said and is configured, see `promotions`."""
+    kept_meanings: dict[str, Kept] = field(default_factory=dict)
+    """By name: what a person has said, and what it has meant."""
+    routes: dict[str, Route] = field(default_factory=dict)
+    """Names that were asked for, and may mean several models."""
+    compared: dict[tuple[str, str], Compared] = field(default_factory=dict)
+    """By name and shadow: what came of calls that were repeated."""
     brief: set[str] = field(default_factory=set)
     """Identities of models that have needed more than samples show of them, see `shortage`."""
     warmed: dict[str, tuple[str, ...]] = field(default_factory=dict)
@@ -170,7 +181,11 @@ class World:
         model = self.resolved.get(name)
         if model is not None:
             return model
-        found = names.resolve(name, self.config.models, self.config.aliases)
+        route = self.routes.get(name)
+        before = route.before if route is not None else None
+        if before is not None and before in self.models:
+            return self.models[before]
+        found = names.resolve(name, self.config.models, self.meanings)
         if found is None:
             return None
         key, spec = found
@@ -202,7 +217,7 @@ class World:
     def family_worker(self, spec: ModelSpec) -> Worker | None:
         """The worker that a family's next member can join."""
         for worker in self.workers.values():
-            is_open = not worker.stopping and not worker.hangs
+            is_open = not worker.stopping and not worker.hangs and not worker.restarts
             if is_open and worker.spec.key == spec.key and worker.identity == spec.identity:
                 return worker
         return None
@@ -223,4 +238,5 @@ class World:
 
 def is_at_rest(model: Model) -> bool:
     """Nothing is in memory, nobody waits, nothing about it needs remembering."""
-    return model.instance is None and not model.waiters and not model.failures and not model.pinned and not model.stands
+    is_free = model.instance is None and not model.waiters and not model.routes
+    return is_free and not model.failures and not model.pinned and not model.stands

@@ -12,8 +12,9 @@ from lazyd.core import effects, events
 from lazyd.core.answers import Granted, Outcome
 from lazyd.core.core import Core
 from lazyd.core.lifecycle import State
+from lazyd.core.meanings import Kept
 from lazyd.core.needs import Forecast, Need
-from lazyd.core.spec import GIB, Config, ModelSpec, Settings, Tier
+from lazyd.core.spec import GIB, Config, ModelSpec, Settings, Split, Tier
 
 
 def spec(name: str, **fields: Any) -> ModelSpec:
@@ -52,6 +53,8 @@ class Story:
         predictions: Mapping[str, events.Predicted] | None = None,
         settings: Settings | None = None,
         aliases: Mapping[str, str] | None = None,
+        splits: Mapping[str, Split] | None = None,
+        kept: Mapping[str, Kept] | None = None,
         host: bool = True,
     ) -> None:
         ids = itertools.count(1)
@@ -74,7 +77,9 @@ class Story:
         """What workers that have exited still hold in the driver's eyes."""
         for name in self.devices:
             self.sample(name)
-        self.configure(*specs, aliases=aliases)
+        if kept is not None:
+            self.tell(events.MeaningsKept(kept=dict(kept)))
+        self.configure(*specs, aliases=aliases, splits=splits)
         if host:
             self.tell(events.HostFound())
 
@@ -129,9 +134,20 @@ class Story:
                 self.sample(name)
 
     def configure(
-        self, *specs: ModelSpec, aliases: Mapping[str, str] | None = None, pins: tuple[str, ...] = ()
+        self,
+        *specs: ModelSpec,
+        aliases: Mapping[str, str] | None = None,
+        splits: Mapping[str, Split] | None = None,
+        pins: tuple[str, ...] = (),
     ) -> None:
-        config = Config(settings=self.settings, models={s.key: s for s in specs}, aliases=dict(aliases or {}))
+        shares = dict(splits or {})
+        main = {name: max(split.weights, key=split.weights.__getitem__) for name, split in shares.items()}
+        config = Config(
+            settings=self.settings,
+            models={s.key: s for s in specs},
+            aliases={**(aliases or {}), **main},
+            splits=shares,
+        )
         self.tell(events.Configure(config=config, pins=frozenset(pins)))
 
     def wait(self, seconds: float) -> None:
@@ -166,6 +182,16 @@ class Story:
         request = next(self.requests)
         self.tell(events.Pin(request=request, model=model, pinned=pinned))
         return request
+
+    def promote(self, name: str, model: str | None) -> Outcome:
+        request = next(self.requests)
+        self.tell(events.Promote(request=request, name=name, model=model))
+        return self.answers[request]
+
+    def rollback(self, name: str) -> Outcome:
+        request = next(self.requests)
+        self.tell(events.Rollback(request=request, name=name))
+        return self.answers[request]
 
     def ready(self, model: str, after: float = 1.0) -> None:
         """The load of a model succeeds."""
