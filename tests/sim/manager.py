@@ -162,6 +162,12 @@ class SimManager:
     def _do_predict(self, effect: effects.Predict) -> None:
         self.world.predicting.predict(effect)
 
+    def _do_fetch(self, effect: effects.Fetch) -> None:
+        self.world.fetching.fetch(effect)
+
+    def _do_stopfetching(self, effect: effects.StopFetching) -> None:
+        self.world.fetching.stop(effect)
+
     def _do_learn(self, effect: effects.Learn) -> None:
         self.world.predicting.learn(effect)
 

@@ -44,6 +44,10 @@ class Predicting:
         if character.unreadable and self.world.faults:
             manager.tell(events.Unpredictable(model=effect.model, number=effect.number, reason="no such file"))
             return
+        absent = self.world.fetching.is_absent(key)
+        if absent and not self.world.fetching.head_tells():
+            manager.tell(events.Predicted(model=effect.model, number=effect.number, ways={}, absent=True))
+            return
         error, source = character.error, "dry run" if effect.dry_run else "file size"
         if not effect.dry_run:
             error = 1.0 + (error - 1.0) * ROUGHER
@@ -57,6 +61,7 @@ class Predicting:
                 ways=ways,
                 layers=character.appetite.foretold_layers(error),
                 files=self.world.files_of(key),
+                absent=absent,
             )
         )
 

@@ -93,6 +93,8 @@ class Profile:
     """Chance that a model is loaded before it is asked for."""
     callers: int = 0
     """So many come at a period. Much more time passes then."""
+    fetches: float = 0.0
+    """Chance that the files of a model lie elsewhere."""
     locks: float = 0.0
     """Chance that the files of a model may be locked in RAM; somebody has them locked again and again."""
     rivals: int = 0
@@ -111,7 +113,8 @@ class Profile:
     @property
     def is_strict(self) -> bool:
         """Nothing in it excuses a request that waits beyond the bound."""
-        return not (self.mischief or self.hold or self.nested or self.residents or self.slow_message or self.load_fails)
+        waits_for_more = self.hold or self.nested or self.residents or self.slow_message or self.fetches
+        return not (self.mischief or waits_for_more or self.load_fails)
 
 
 LOOKING_AWAY = {"unload": 2.0, "unload_all": 0.5, "unload_idle": 1.0, "pin": 1.0, "strange_release": 1.0}
@@ -163,6 +166,15 @@ ABOUT_MODELS: tuple[Profile, ...] = (
         mischief={"crash": 1.0, "restart": 0.5, "unload": 1.0, "strangers": 0.5},
     ),
     Profile("residents", residents=2, hold=0.1, mischief_every_s=4.0, mischief=LOOKING_AWAY),
+    Profile(
+        "fetched",
+        fetches=0.6,
+        residents=1,
+        nested=0.1,
+        load_fails=0.1,
+        mischief_every_s=3.0,
+        mischief={"unload": 2.0, "restart": 1.0, "crash": 1.0, "configure": 1.0, "strangers": 1.0},
+    ),
     Profile("family", family=True, nested=0.1, mischief_every_s=4.0, mischief=LOOKING_AWAY),
     Profile(
         "crowds",

@@ -46,6 +46,7 @@ class Character:
     load_s: tuple[float, float]
     release_s: float
     unreadable: bool = False
+    remote: bool = False
     """Its prediction fails: the file is missing, say."""
     parks: bool = False
 
@@ -139,6 +140,7 @@ def _character(rng: random.Random, spec: ModelSpec, profile: Profile) -> Charact
         release_s=rng.uniform(0.02, profile.release_s),
         unreadable=spec.tier is Tier.ON_DEMAND and profile.load_fails > 0 and rng.random() < 0.1,
         parks=rng.random() < profile.parks,
+        remote=profile.fetches > 0 and rng.random() < profile.fetches,
     )
 
 

@@ -74,6 +74,8 @@ class ToldWorker:
     spec: ModelSpec | None
     devices: tuple[str, ...] = ()
     stopping: bool = False
+    is_stale: bool = False
+    """The files of one of its models have changed where they were fetched from."""
     objects: dict[str, ToldObject] = field(default_factory=dict)
 
     def is_on(self, devices: Collection[str]) -> bool:
@@ -167,7 +169,9 @@ class Told:
     def is_current(self, worker: ToldWorker, model: str) -> bool:
         """The worker's model is what the configuration describes now."""
         spec = self.spec_of(model)
-        return spec is not None and worker.spec is not None and spec.identity == worker.spec.identity
+        if spec is None or worker.spec is None or worker.is_stale:
+            return False
+        return spec.identity == worker.spec.identity
 
     def budget(self, device: str) -> int:
         """What lazyd may use of a device by the configuration in force."""
@@ -308,12 +312,16 @@ class Told:
                 self.has_failed[model] = True
 
     def _hear_predicted(self, event: events.Predicted) -> None:
-        if event.number == self.asked.get(event.model):
+        if event.number == self.asked.get(event.model) and event.ways:
             self.predicted[event.model] = event
 
     def _hear_unpredictable(self, event: events.Unpredictable) -> None:
         if event.number == self.asked.get(event.model):
             self._failed(event.model)
+
+    def _hear_renewed(self, event: events.Renewed) -> None:
+        for worker in self.workers.values():
+            worker.is_stale |= event.model in worker.objects
 
     def _hear_unload(self, event: events.Unload) -> None:
         self.unloads[event.request] = event
@@ -362,6 +370,8 @@ class Told:
         match effect:
             case effects.Predict(model=model, number=number):
                 self.asked[model] = number
+            case effects.StopFetching(model=model):
+                self.asked.pop(model, None)
             case effects.StartWorker(worker=name, model=key, devices=devices):
                 self.workers[name] = ToldWorker(key, self.config.models.get(key), devices)
             case effects.StopWorker(worker=name):

@@ -14,6 +14,7 @@ from .clients import Clients
 from .clock import START, Clock, Process
 from .control import Control
 from .driver import Drivers
+from .fetching import Fetching
 from .host import SimHost
 from .loads import KILLED
 from .lockers import Lockers
@@ -50,6 +51,7 @@ class World:
             memory.changed = self._changed
         self.drivers = Drivers(self)
         self.predicting = Predicting(self)
+        self.fetching = Fetching(self)
         self.strange_then: dict[str, int] = {}
         """By device: what nobody has booked, as seen when something was admitted there last."""
         self.shortages: dict[str, int] = {}

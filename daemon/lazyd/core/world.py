@@ -217,7 +217,7 @@ class World:
     def family_worker(self, spec: ModelSpec) -> Worker | None:
         """The worker that a family's next member can join."""
         for worker in self.workers.values():
-            is_open = not worker.stopping and not worker.hangs and not worker.restarts
+            is_open = not worker.stopping and not worker.hangs and not worker.restarts and not worker.stale
             if is_open and worker.spec.key == spec.key and worker.identity == spec.identity:
                 return worker
         return None
