@@ -57,10 +57,10 @@ def check(sources: Sources, report: Report, find: Find = lambda _: {}) -> Config
     config = Config(settings=settings, models=models, templates=tuple(made_of), defaults=defaults)
     models |= find(config)
     known = [*tables, *models]
-    others = aliases.check(_subtable(top, "aliases", report), known, report, whole)
+    others, splits = aliases.check(_subtable(top, "aliases", report), known, report, whole)
     if whole:
         references.check(models, aliases.Known(known), others, report)
-    return msgspec.structs.replace(config, models=models, aliases=others)
+    return msgspec.structs.replace(config, models=models, aliases=others, splits=splits)
 
 
 def check_one(key: str, table: dict[str, object], config: Config) -> tuple[ModelSpec | None, Report]:

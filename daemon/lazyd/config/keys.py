@@ -6,7 +6,7 @@ cannot disagree. A key without a `kind` belongs to a later capability: naming it
 
 from __future__ import annotations
 
-from ..core.spec import Tier
+from ..core.spec import Swap, Tier
 from . import compounds, kinds
 from .readiness import FALLBACK, PREWARM, WARMUP
 from .rows import EACH_GPU, Each, Group, Key
@@ -207,6 +207,13 @@ MODEL = (
         kinds.Count(1, 100_000),
         example="10",
         only=("python",),
+    ),
+    Key(
+        "swap",
+        "What happens when a name that meant another version, which is in memory, comes to mean this one. overlap: the "
+        "old one answers until this one is loaded and warmed up. stop-first: the old one finishes and leaves first.",
+        kinds.OneOf(tuple(Swap), made=Swap),
+        default='"overlap"',
     ),
     Key(
         "max_calls",

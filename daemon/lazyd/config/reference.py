@@ -52,9 +52,10 @@ def toml() -> str:
         '#[discover."/srv/models/**/*.gguf"]',
         '#idle_timeout = "5min"',
         "",
-        "# Other names of models.",
+        "# Other names of models. One may mean several, each with a weight, and a shadow that repeats their calls.",
         "[aliases]",
         '#reader = "gemma"',
+        '#writer = {"gemma" = 90, "gemma-small" = 10, "strategy/alpha" = "shadow"}',
         "",
     ]
     return "\n".join(lines)

@@ -198,7 +198,16 @@ def test_fetching_a_model_is_not_built_yet(lines: Lines) -> None:
         ("'a*' = 'gemma'", "an alias is no pattern"),
         ("'a b' = 'gemma'", "is not a name"),
         ("a = 3", "expected the name of a model, not an integer (3)"),
-        ("a = {'ocr:3' = 90, gemma = 10}", "shares between models are not built yet; name one model"),
+        ("a = {'ocr:3' = 0}", 'expected a weight from 1 to 1000000 or "shadow", not an integer (0)'),
+        ("a = {'ocr:3' = 1.5}", 'expected a weight from 1 to 1000000 or "shadow", not a number (1.5)'),
+        ("a = {'ocr:3' = 'shadow'}", "aliases.a: no model of it has a weight; write it as"),
+        (
+            "a = {gemma = 1, 'ocr:3' = 'shadow', ocr = 'shadow'}",
+            "more than one shadow: ocr:3, ocr; leave out all but one",
+        ),
+        ("a = {'s/*' = 90}", '"s/*" is a family; name one of its members'),
+        ("a = {gema = 90}", 'aliases.a.gema: no model "gema"; did you mean gemma?'),
+        ("b = 'gemma'\na = {b = 90}", "aliases.a.b: an alias has no share of another; name a model"),
     ],
 )
 def test_an_alias_that_leads_nowhere(lines: Lines, aliases: str, says: str) -> None:

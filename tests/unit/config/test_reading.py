@@ -10,7 +10,7 @@ import pytest
 
 from lazyd import config
 from lazyd.config import Files, Loaded
-from lazyd.core.spec import MIB, Config, ModelSpec, Settings, Tier
+from lazyd.core.spec import MIB, Config, ModelSpec, Settings, Split, Tier
 
 from .conftest import Write
 
@@ -245,3 +245,23 @@ def test_without_any_file_there_are_no_models_and_a_warning() -> None:
     loaded = config.load(Files())
     assert loaded.config == Config()
     assert ["no configuration file found" in str(warning) for warning in loaded.warnings] == [True]
+
+
+def test_an_alias_may_mean_several_models_with_weights_and_a_shadow(accepted: Accepted) -> None:
+    models = "".join(GEMMA.replace("gemma", f'"ocr:{n}"', 1) for n in (3, 4, 5))
+    shares = '"ocr:3" = 10, "ocr:4" = 90, "ocr:5" = "shadow"'
+    config = accepted(f"{models}[aliases]\nreader = {{{shares}}}\ntext = 'reader'")
+    split = Split(weights={"ocr:3": 10, "ocr:4": 90}, shadow="ocr:5")
+    assert config.splits == {"reader": split, "text": split}
+    assert config.aliases == {"reader": "ocr:4", "text": "ocr:4"}
+
+
+def test_a_later_file_changes_one_weight(accepted: Accepted) -> None:
+    models = "".join(GEMMA.replace("gemma", f'"ocr:{n}"', 1) for n in (3, 4))
+    first = f"{models}[aliases]\nreader = {{'ocr:3' = 90, 'ocr:4' = 10}}"
+    assert accepted(first, "[aliases.reader]\n'ocr:4' = 50").splits["reader"].weights == {"ocr:3": 90, "ocr:4": 50}
+
+
+@pytest.mark.parametrize(("written", "meant"), [("", "overlap"), ('swap = "stop-first"', "stop-first")])
+def test_how_a_name_goes_over_to_a_version(accepted: Accepted, written: str, meant: str) -> None:
+    assert accepted(GEMMA + written).models["gemma"].swap == meant

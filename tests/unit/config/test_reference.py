@@ -59,7 +59,7 @@ def test_every_commented_key_is_accepted_once_uncommented(tmp_path: Path) -> Non
     path.write_text(re.sub(r"^#(?=\S)", "", COMMENTED.read_text(), flags=re.M))
     every = accepted(path)
     assert sorted(every.models) == ["gemma", "gemma-small", "strategy/*"]
-    assert every.aliases == {"reader": "gemma"}
+    assert every.aliases == {"reader": "gemma", "writer": "gemma"}
     one_gpu = Settings(budget={**Settings().budget, "gpu0": 20 << 30})
     assert every.settings == one_gpu, "but for a GPU's budget, the values shown are the defaults"
 
