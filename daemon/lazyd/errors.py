@@ -307,8 +307,12 @@ class Conflict(LazydError):
     exit_status = 2
     model: str = ""
     sources: list[str] = []
+    reason: str | None = None
+    """What it is, and what to do, if it is not described twice."""
 
     def message(self) -> str:
+        if self.reason is not None:
+            return f"{self.model} cannot be removed: {self.reason}"
         return f"{self.model} is described in several places: {', '.join(self.sources)}; remove all but one"
 
 
@@ -318,10 +322,12 @@ class NotKept(LazydError):
     varlink_name = "io.lazyd.NotKept"
     model: str = ""
     change: str = ""
-    """What the model is now: pinned, unpinned."""
+    """What the model is now: pinned, unpinned. Empty: what it was before."""
     reason: str = ""
 
     def message(self) -> str:
+        if not self.change:
+            return f"{self.model} stays as it was: it cannot be written down ({self.reason}); make room, and repeat it"
         return (
             f"{self.model} is {self.change} only until the daemon's next start: {self.reason}; make room, and repeat it"
         )

@@ -125,7 +125,7 @@ def load_for_start(files: Files, state_dir: str) -> Loaded:
         if config is not None:
             return Loaded(config=config, warnings=kept.warnings, origin=Origin.UNCHANGED, marks=marks)
     last = kept.config() if kept is not None else None
-    loaded = load(files, _registered(state_dir, last), paths_must_exist=False)
+    loaded = load(files, registered_now(state_dir, last), paths_must_exist=False)
     problems = loaded.problems
     if kept is not None and kept.had_files and not files.paths:
         problems = problems or (_FILES_GONE,)
@@ -136,7 +136,7 @@ def load_for_start(files: Files, state_dir: str) -> Loaded:
 
 def load_again(files: Files, state_dir: str, in_force: Config) -> Loaded:
     """As `load`, for a reload. Blocks on the disk."""
-    return load(files, _registered(state_dir, in_force))
+    return load(files, registered_now(state_dir, in_force))
 
 
 def accept(loaded: Loaded, state_dir: str) -> Problem | None:
@@ -162,7 +162,7 @@ def check(files: Files, state_dir: str | None = None) -> tuple[list[str], int]:
 
     With a `state_dir` that the caller may read, what is registered there counts as it would for the daemon.
     """
-    loaded = load(files, _registered(state_dir, None, repair=False) if state_dir is not None else None)
+    loaded = load(files, registered_now(state_dir, None, repair=False) if state_dir is not None else None)
     lines = [str(problem) for problem in loaded.problems]
     lines += [f"warning: {warning}" for warning in (*loaded.warnings, *loaded.unreadable, *loaded.found)]
     if loaded.config is not None:
@@ -173,8 +173,11 @@ def check(files: Files, state_dir: str | None = None) -> tuple[list[str], int]:
     return lines, 1 if loaded.problems else 0
 
 
-def _registered(state_dir: str, last: Config | None, *, repair: bool = True) -> Registered:
-    """What clients have registered. What cannot be read is told, and what was accepted last stands in for it."""
+def registered_now(state_dir: str, last: Config | None, *, repair: bool = True) -> Registered:
+    """What clients have registered. What cannot be read is told, and what was accepted last stands in for it.
+
+    Blocks on the disk.
+    """
     from . import registered
 
     try:

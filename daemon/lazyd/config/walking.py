@@ -42,7 +42,7 @@ class Watch:
     def heeds(self, name: str, is_directory: bool) -> bool:
         if is_directory and self.directories:
             return not name.startswith(".")
-        return any(regex.fullmatch(name) for regex in self.names)
+        return name.endswith(whole.PADDLE_WEIGHTS) or any(regex.fullmatch(name) for regex in self.names)
 
 
 @dataclass
@@ -64,6 +64,9 @@ def scan(patterns: Iterable[Pattern], closed: Collection[str] = ()) -> Scan:
     for pattern in patterns:
         walk.look(pattern)
     return walk.scan
+
+
+_ANYTHING = Step("*", re.compile(r"[^.].*", re.DOTALL))
 
 
 class _Walk:
@@ -153,8 +156,10 @@ class _Walk:
             return False
         except OSError as error:
             return self._unusable(path, error.strerror)
-        if is_directory and not layout:
-            return False
+        if is_directory:
+            if not layout:
+                return False
+            self._watch(path, _ANYTHING)
         try:
             parts = whole.parts(path, is_directory=is_directory)
             return parts is not None and all(self._is_usable(part) for part in parts)

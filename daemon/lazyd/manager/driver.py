@@ -42,6 +42,7 @@ class Driver:
         self._busy = False
         self._timer: asyncio.TimerHandle | None = None
         self._due = 0.0
+        self._until: list[tuple[Callable[[], bool], asyncio.Future[None]]] = []
 
     def connect(self, table: Mapping[type[Effect], CarryOut]) -> None:
         """Says how effects are carried out. Comes before the first event."""
@@ -59,6 +60,7 @@ class Driver:
                 for effect in effects:
                     self._carry_out(effect)
             self._set_timer()
+            self._look()
         except Exception:
             log.critical("the core has failed: a bug in lazyd", exc_info=True)
             self._inbox.clear()
@@ -66,10 +68,25 @@ class Driver:
         finally:
             self._busy = False
 
+    def until(self, condition: Callable[[], bool]) -> asyncio.Future[None]:
+        """Done when something is so, which is looked at after every event."""
+        done: asyncio.Future[None] = self._loop.create_future()
+        self._until.append((condition, done))
+        self._look()
+        return done
+
     def close(self) -> None:
         """No timer fires any more."""
         if self._timer is not None:
             self._timer.cancel()
+
+    def _look(self) -> None:
+        """Ends the waiting for what is so now, and forgets those who wait no more."""
+        for condition, done in self._until:
+            if not done.done() and condition():
+                done.set_result(None)
+        if self._until:
+            self._until = [waiting for waiting in self._until if not waiting[1].done()]
 
     def _carry_out(self, effect: Effect) -> None:
         try:

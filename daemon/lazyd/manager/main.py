@@ -31,7 +31,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Returns the exit status, unless a manager ran: that ends the process itself."""
     options = _arguments().parse_args(argv)
     if options.check:
-        return _check(options.config)
+        return _check(options.config, options.state_dir)
     try:
         return _serve(options)
     except CannotStart as error:
@@ -52,10 +52,10 @@ def _arguments() -> argparse.ArgumentParser:
     return parser
 
 
-def _check(config: str | None) -> int:
+def _check(config: str | None, state: str | None) -> int:
     from lazyd.config import check, find
 
-    lines, status = check(find(config))
+    lines, status = check(find(config), places.state_dir(state))
     print("\n".join(lines))
     return status
 

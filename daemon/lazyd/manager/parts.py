@@ -55,9 +55,11 @@ from .readiness.history import History
 from .readiness.remembering import Remembering
 from .readiness.schedules import Schedules
 from .readiness.wallclock import WallClock
+from .registering import Registering
 from .statusline import StatusLine
 from .systemd import Systemd
 from .tasks import Background
+from .watching import Watching
 
 URGENT = (HostFound, WorkerStarted, WorkerExited, LeaseBusy)
 """After these, memory may be about to change."""
@@ -99,8 +101,12 @@ class Parts:
         self.status_line = StatusLine(systemd, self._words)
         self.journal = journal = Journal(self.status_line.changed)
         self.driver = driver = Driver(core, on_bug)
-        self.configuration = configuration = Configuration(given.config_file, given.state, given.loaded, systemd)
+        self.configuration = configuration = Configuration(
+            given.config_file, given.state, given.loaded, systemd, journal.add
+        )
         configuration.on_change = self._put_in_force
+        self.watching = Watching(configuration, background)
+        registering = Registering(configuration, background, driver.until, self._is_gone)
         self.pins = pins = PinKeeper(given.state, given.pins)
         requests = Requests(driver)
         self.workers = workers = Workers(
@@ -191,7 +197,7 @@ class Parts:
             problems=lambda: [*configuration.problems, *self._problems_of_files],
         )
         recorded = Recorded(core, lambda: configuration.config, history, predictor.foresee)
-        methods = Methods(driver, requests, looking, pins, configuration, fit, warming, given.runtime)
+        methods = Methods(driver, requests, looking, pins, configuration, registering, fit, warming, given.runtime)
         reservations = Reservations(
             driver,
             requests,
@@ -262,10 +268,16 @@ class Parts:
         self.warming.connected(link)
         self.status_line.changed()
 
+    def _is_gone(self, key: str) -> bool:
+        """Whether nothing is left of a model that is not configured any more; if it is again, that is another one."""
+        is_again = key in self.configuration.config.models
+        return is_again or all(instance.model.spec.key != key for instance in self.core.world.instances())
+
     def _put_in_force(self, config: Config) -> None:
         self.driver.tell(Configure(config=config, pins=self.pins.pins))
         self.schedules.put_in_force(config)
         self.fit.look()
+        self.watching.look()
         self.preparing.tell()
         self.status_line.changed()
 

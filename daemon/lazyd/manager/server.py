@@ -73,6 +73,7 @@ class Server:
         parts.measuring.start()
         parts.background.once("remembered habits", parts.remembering.recall())
         parts.background.once("accepted configuration", parts.configuration.keep())
+        parts.watching.look()
         parts.status_line.say()
         log.info("ready: %d models, socket %s", len(parts.configuration.config.models), self._socket.getsockname())
         parts.systemd.ready()

@@ -95,8 +95,13 @@ class Reserve(Parameters, frozen=True):
     command: str | None = None
 
 
-class Anything(msgspec.Struct, frozen=True):
-    """The parameters of a method that is not built yet: they are not looked at."""
+class Register(Parameters, frozen=True):
+    spec: dict[str, Any]
+    now: bool | None = None
+
+
+class Reload(Parameters, frozen=True):
+    now: bool | None = None
 
 
 class InterfaceDescription(Parameters, frozen=True):

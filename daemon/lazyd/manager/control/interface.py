@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lazyd.errors import INTERFACE
 from lazyd.varlink import parameters as given_for
-from lazyd.varlink.service import Method, Service, not_implemented
+from lazyd.varlink.service import Method, Service
 
 from .calling import Caller
 from .looking import Looking
@@ -40,9 +40,9 @@ def service(
         "Warm": Method(methods.warm, given_for.Warm, roles=EVERYBODY),
         "Pin": Method(methods.pin, given_for.OfModel, roles=EVERYBODY),
         "Unpin": Method(methods.unpin, given_for.OfModel, roles=EVERYBODY),
-        "Reload": Method(methods.reload, roles=ADMINS),
-        "Register": Method(not_implemented, given_for.Anything, roles=ADMINS),
-        "Deregister": Method(not_implemented, given_for.OfModel, roles=ADMINS),
+        "Reload": Method(methods.reload, given_for.Reload, roles=ADMINS),
+        "Register": Method(methods.register, given_for.Register, roles=ADMINS),
+        "Deregister": Method(methods.deregister, given_for.OfModel, roles=ADMINS),
         "Reserve": Method(reservations.reserve, given_for.Reserve, roles=EVERYBODY),
     }
     found = Service(version, roles.role_of, EVERYBODY)

@@ -117,6 +117,10 @@ class Looking:
                 found += members if is_pattern else [key]
         return found
 
+    def loaded(self) -> dict[str, str]:
+        """The models that are in memory or on their way there, with the keys of their specs."""
+        return {instance.model.key: instance.model.spec.key for instance in self._core.world.instances()}
+
     def model(self, name: str) -> Model:
         """A model as `Status` shows it.
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from functools import partial
 from time import monotonic
 
 import msgspec
 
 from lazyd import places
+from lazyd.config import Changes
 from lazyd.core import events
 from lazyd.core.answers import Granted, Loaded, Outcome, Refusal, Substituted, Unloaded
 from lazyd.core.effects import Progress
@@ -21,6 +23,7 @@ from ..driver import Driver
 from ..fitting import Fit
 from ..pages.warming import Warming
 from ..pins import PinKeeper
+from ..registering import Registering
 from . import ram
 from .looking import Looking
 from .requests import Requests, as_json, deadline_of, or_refuse, refuse
@@ -68,6 +71,7 @@ class Methods:
         looking: Looking,
         pins: PinKeeper,
         configuration: Configuration,
+        registering: Registering,
         fit: Fit,
         warming: Warming,
         runtime: str,
@@ -77,6 +81,7 @@ class Methods:
         self._looking = looking
         self._pins = pins
         self._configuration = configuration
+        self._registering = registering
         self._fit = fit
         self._warming = warming
         self._runtime = runtime
@@ -166,14 +171,40 @@ class Methods:
         if self._pins.problem is not None:
             raise NotKept(model=model, change="pinned" if pinned else "unpinned", reason=self._pins.problem)
 
-    def reload(self, call: Call, _: given_for.Parameters) -> None:
-        call.run(self._reload(call))
+    def reload(self, call: Call, given: given_for.Reload) -> None:
+        call.run(self._reload(call, now=bool(given.now)))
 
-    async def _reload(self, call: Call) -> None:
+    async def _reload(self, call: Call, *, now: bool) -> None:
+        loaded = self._looking.loaded()
         changes = await self._configuration.reload()
+        if now:
+            self._load_again(loaded, changes)
         await self._fit.settle()
         warnings = [*self._configuration.warnings, *self._fit.warnings]
         call.reply({**changes._asdict(), **({"warnings": warnings} if warnings else {})})
+
+    def register(self, call: Call, given: given_for.Register) -> None:
+        call.run(self._register(call, given))
+
+    async def _register(self, call: Call, given: given_for.Register) -> None:
+        from ..adding import key_of
+
+        key, table = key_of(given.spec)
+        loaded = self._looking.loaded()
+        changes = await self._registering.register(key, table)
+        if given.now:
+            self._load_again(loaded, changes)
+        call.reply({"model": key})
+
+    def deregister(self, call: Call, given: given_for.OfModel) -> None:
+        call.run(self._registering.deregister(given.model))
+
+    def _load_again(self, loaded: Mapping[str, str], changes: Changes) -> None:
+        """What was loaded and has changed has begun to leave, and is loaded again as soon as it is gone."""
+        for key, spec in loaded.items():
+            if spec in changes.changed:
+                number = self._requests.open(lambda _: None)  # how it ends, the events tell
+                self._driver.tell(events.Load(request=number, model=key, deadline=None))
 
     def _tell(self, call: Call, number: int, event: events.Event) -> None:
         """Tells the core of a request, which ends with its client."""
