@@ -26,6 +26,8 @@ COMMANDS = {
     "run": ("run", "Generate text, streaming to the terminal."),
     "show": ("show", "Show a model's spec and what its file says, without loading it."),
     "reserve": ("reserve", "Run a program inside a reservation."),
+    "add": ("add", "Register models beside what is configured."),
+    "remove": ("add", "Remove models that were registered."),
     "pin": ("pin", "Never evict a model."),
     "unpin": ("pin", "Let a pinned model be evicted again."),
     "health": ("health", "Exit with 0 if the daemon, or a model, is well."),

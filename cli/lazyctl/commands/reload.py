@@ -13,19 +13,24 @@ from ..session import Session
     examples="""
         lazyctl reload
         lazyctl config check && lazyctl reload
+        lazyctl reload --now
     """
 )
+@click.option(
+    "--now", is_flag=True, help="Load again what was loaded and has changed, as soon as its calls have ended."
+)
 @click.pass_obj
-def reload(session: Session) -> None:
+def reload(session: Session, now: bool) -> None:
     """Re-read the configuration; refused whole if any of it is wrong.
 
     A loaded model leaves, when its calls have ended, if what it was loaded from has
-    changed (its file, options or variables, say). All others stay loaded: what has
+    changed (its path, options or variables, say), and is loaded again when somebody
+    asks for it, or at once with --now. All others stay loaded: what has
     changed of their times, tier or warm-up holds from now on, or from the next load.
     What was accepted but will not work on this machine (a GPU that is not there,
     say) is told as a warning.
     """
-    reply = session.ask("Reload")
+    reply = session.ask("Reload", now=now or None)
     if session.json:
         session.print_json(reply)
         return

@@ -129,14 +129,14 @@ class Session:
     def unpin(self, model: str) -> Steps[None]:
         yield from self._ask("Unpin", model=model)
 
-    def register(self, spec: Mapping[str, Any]) -> Steps[str]:
-        return str((yield from self._ask("Register", spec=dict(spec)))["model"])
+    def register(self, spec: Mapping[str, Any], *, now: bool) -> Steps[str]:
+        return str((yield from self._ask("Register", spec=dict(spec), now=now or None))["model"])
 
     def deregister(self, model: str) -> Steps[None]:
         yield from self._ask("Deregister", model=model)
 
-    def reload(self) -> Steps[replies.Reloaded]:
-        return cast("replies.Reloaded", (yield from self._ask("Reload")))
+    def reload(self, *, now: bool) -> Steps[replies.Reloaded]:
+        return cast("replies.Reloaded", (yield from self._ask("Reload", now=now or None)))
 
     def reserving(self, device: str, count: int, *, wait: bool, command: str | None) -> Reserving:
         """A reservation to be begun. Without words for it, it is shown by the name of this program."""

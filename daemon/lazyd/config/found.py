@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import msgspec
 
 from ..core.names import version_order
-from ..core.spec import ModelSpec
+from ..core.spec import REGISTERED, ModelSpec
 from . import whole
 from .keys import BUILT_RUNTIMES
 from .names import split_key
@@ -45,8 +45,11 @@ def look(templates: Iterable[ModelSpec], closed: Iterable[str] = ()) -> Scan:
 def specs(
     templates: Sequence[ModelSpec], seen: Scan, written: Mapping[str, ModelSpec]
 ) -> tuple[dict[str, ModelSpec], list[Problem]]:
-    """The models that were found, by key, and what is to be told. What is `written` down wins, by its key or path."""
-    taken = {spec.path for spec in written.values()}
+    """The models that were found, by key, and what is to be told. What is `written` down wins, by its key or path.
+
+    What clients have registered wins by its key alone: many may describe one file, each in its own way.
+    """
+    taken = {spec.path for spec in written.values() if spec.source != REGISTERED}
     made: dict[str, ModelSpec] = {}
     warnings = [Problem(file=path, what=what, remedy=_LEFT_OUT) for path, what in seen.warnings.items()]
     by_pattern: dict[str, list[Found]] = {}

@@ -228,6 +228,8 @@ class Path(Plain):
         full = os.path.expanduser(text)
         if full.startswith("~"):
             raise Wrong(Fault(f"{quoted(text)} names an unknown home", "write the whole path"))
+        if not base and not full.startswith("/"):
+            raise Wrong(Fault(f"{quoted(text)} starts from no directory", "write the whole path"))
         return os.path.normpath(os.path.join(base, full))
 
 

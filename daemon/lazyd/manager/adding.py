@@ -21,7 +21,9 @@ def key_of(spec: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     table = dict(spec)
     name, version = table.pop("name", None), table.pop("version", None)
     if not isinstance(name, str) or not name:
-        raise InvalidSpec(model="", key="name", reason='missing; write the name of the model, as "gemma" or "ocr:3"')
+        raise InvalidSpec(
+            model="a model", key="name", reason='missing; write the name of the model, as "gemma" or "ocr:3"'
+        )
     if version is not None and (not isinstance(version, str | int) or ":" in name or isinstance(version, bool)):
         raise InvalidSpec(model=name, key="version", reason='write it once, as "3", or in the name, as "ocr:3"')
     return name if version in (None, "") else f"{name}:{version}", table
@@ -62,17 +64,24 @@ def removed(config: Config, key: str) -> Config:
         Conflict: it is not registered, or something names it.
     """
     held = config.models.get(key)
+    layout = next((template for template in config.templates if template.name == key), None)
+    if layout is not None:
+        raise Conflict(model=key, sources=[layout.source], reason=_elsewhere(layout.source))
     if held is None:
         raise ModelNotFound(model=key, nearest=nearest(key, config.models))
     if held.source != REGISTERED:
         where = f"{held.source}, by {held.found_by}" if held.found_by else held.source
-        raise Conflict(model=key, sources=[held.source], reason=f"it stands in {where}; take it out there, and reload")
+        raise Conflict(model=key, sources=[held.source], reason=_elsewhere(where))
     after = composing.with_models(config, {key: None})
     named = composing.problems(after)
     if named:
         places = [f"{problem.key} ({problem.file})" for problem in named]
         raise Conflict(model=key, sources=places, reason=f"it is named by {', '.join(places)}; change that first")
     return after
+
+
+def _elsewhere(where: str) -> str:
+    return f"it stands in {where}; take it out there, and reload"
 
 
 def _invalid(key: str, problems: list[Problem]) -> InvalidSpec:

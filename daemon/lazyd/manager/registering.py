@@ -85,7 +85,8 @@ class Registering:
     async def _change(self, wishes: list[Wish]) -> None:
         try:
             alter = partial(altered, self._configuration.state, wishes)
-            changes = await self._configuration.change("registered", alter)
+            kind = "registered" if any(wish.table is not None for wish in wishes) else "deregistered"
+            changes = await self._configuration.change(kind, alter)
         except BaseException as error:
             for wish in wishes:
                 if not wish.changes.done():

@@ -262,17 +262,29 @@ class AsyncClient:
         self._reservations.add(reservation)
         return reservation
 
-    async def register(self, spec: Mapping[str, Any]) -> str:
-        """Adds a model, described as in the configuration; returns its name."""
-        return await self._driver.run(self._session.register(spec))
+    async def register(self, spec: Mapping[str, Any], *, now: bool = False) -> str:
+        """Adds a model, or changes one that was added; returns its name.
+
+        `spec` is what stands under ``[models.NAME]`` in the configuration, with the name as ``"name"``; paths are
+        whole ones. It outlives restarts of the daemon. An equal one changes nothing. With `now` one that is loaded
+        and changes is loaded again as soon as its calls have ended, not when it is asked for. Raises `InvalidSpec`,
+        `Conflict` (a file describes it), `PermissionDenied`.
+        """
+        return await self._driver.run(self._session.register(spec, now=now))
 
     async def deregister(self, model: str) -> None:
-        """Removes a model that was added by `register`."""
+        """Removes a model that was added by `register`; returns when its last call has ended and it is gone.
+
+        Raises `Conflict` where it was not, or where others name it.
+        """
         await self._driver.run(self._session.deregister(model))
 
-    async def reload(self) -> replies.Reloaded:
-        """Reads the configuration again. Raises `InvalidConfig`, and then nothing has changed."""
-        return await self._driver.run(self._session.reload())
+    async def reload(self, *, now: bool = False) -> replies.Reloaded:
+        """Reads the configuration again. Raises `InvalidConfig`, and then nothing has changed.
+
+        With `now` what was loaded and has changed is loaded again as soon as its calls have ended.
+        """
+        return await self._driver.run(self._session.reload(now=now))
 
     async def _replies(self, request: Request) -> AsyncIterator[dict[str, Any]]:
         requests = self._session.requests

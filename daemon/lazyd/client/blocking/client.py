@@ -265,17 +265,29 @@ class Client:
         self._reservations.add(reservation)
         return reservation
 
-    def register(self, spec: Mapping[str, Any]) -> str:
-        """Adds a model, described as in the configuration; returns its name."""
-        return self._driver.run(self._session.register(spec))
+    def register(self, spec: Mapping[str, Any], *, now: bool = False) -> str:
+        """Adds a model, or changes one that was added; returns its name.
+
+        `spec` is what stands under ``[models.NAME]`` in the configuration, with the name as ``"name"``; paths are
+        whole ones. It outlives restarts of the daemon. An equal one changes nothing. With `now` one that is loaded
+        and changes is loaded again as soon as its calls have ended, not when it is asked for. Raises `InvalidSpec`,
+        `Conflict` (a file describes it), `PermissionDenied`.
+        """
+        return self._driver.run(self._session.register(spec, now=now))
 
     def deregister(self, model: str) -> None:
-        """Removes a model that was added by `register`."""
+        """Removes a model that was added by `register`; returns when its last call has ended and it is gone.
+
+        Raises `Conflict` where it was not, or where others name it.
+        """
         self._driver.run(self._session.deregister(model))
 
-    def reload(self) -> replies.Reloaded:
-        """Reads the configuration again. Raises `InvalidConfig`, and then nothing has changed."""
-        return self._driver.run(self._session.reload())
+    def reload(self, *, now: bool = False) -> replies.Reloaded:
+        """Reads the configuration again. Raises `InvalidConfig`, and then nothing has changed.
+
+        With `now` what was loaded and has changed is loaded again as soon as its calls have ended.
+        """
+        return self._driver.run(self._session.reload(now=now))
 
     def _replies(self, request: Request) -> Iterator[dict[str, Any]]:
         requests = self._session.requests
