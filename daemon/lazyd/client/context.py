@@ -17,13 +17,18 @@ import time
 from contextvars import ContextVar
 
 current_lease: ContextVar[str | None] = ContextVar("current_lease", default=None)
+NOT_NESTED = ""
+"""In place of a lease: what is asked is nobody's part."""
 current_deadline: ContextVar[float | None] = ContextVar("current_deadline", default=None)
 """A time of `time.monotonic`."""
 
 
 def parent_lease() -> str | None:
     """The lease that a nested request names as its parent, if the caller works under one."""
-    return current_lease.get() or os.environ.get("LAZYD_LEASE") or None
+    lease = current_lease.get()
+    if lease == NOT_NESTED:
+        return None
+    return lease or os.environ.get("LAZYD_LEASE") or None
 
 
 def within_callers_limit(timeout_s: float | None) -> float | None:

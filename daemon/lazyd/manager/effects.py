@@ -69,6 +69,7 @@ def table(
         effects.ParkObject: over_channel(Channel.park),
         effects.UnparkObject: over_channel(Channel.unpark),
         effects.Grant: over_channel(Channel.grant),
+        effects.Revoke: over_channel(Channel.revoke),
         effects.Withdraw: over_channel(Channel.withdraw),
         effects.Drain: over_channel(Channel.drain),
         effects.Resume: over_channel(Channel.resume),

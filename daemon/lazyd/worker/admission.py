@@ -39,6 +39,10 @@ class Admission:
     def __init__(self) -> None:
         self.objects: dict[str, Object] = {}
         self.leases: dict[str, Lease] = {}
+        self.calls = 0
+        """That have ended."""
+        self.max_calls: int | None = None
+        """The manager is told at so many calls, and at each multiple."""
         self._orphaned_since: float | None = None
 
     # What the manager orders.
@@ -60,6 +64,14 @@ class Admission:
             return [Drop(lease.connection)]
         self._forget(lease)
         return [Drop(lease.connection)] if lease.connection is not None else []
+
+    def revoke(self, lease_id: str) -> list[Action]:
+        """Its client is to ask anew, when no call is in flight; nothing more is admitted under it."""
+        lease = self.leases.get(lease_id)
+        if lease is None:
+            return []
+        lease.revoked = True
+        return self._perhaps_revoked(lease)
 
     def drain(self, model: str, number: int, *, finish: bool, now: float) -> list[Action]:
         """The hand-shake's first half. A repeated drain is answered by the newest number."""
@@ -139,7 +151,7 @@ class Admission:
     def begin(self, lease: Lease, now: float) -> tuple[bool, list[Action]]:
         """A call comes in under a lease: whether it is admitted. If not, it was never started."""
         known = self.objects.get(lease.model)
-        if known is None or known.state != "ready" or lease.id not in self.leases or lease.closing:
+        if known is None or known.state != "ready" or lease.id not in self.leases or lease.closing or lease.revoked:
             return False, []
         if known.drain is not None and not self._may_enter(lease, known.drain, now):
             return False, []
@@ -151,15 +163,16 @@ class Admission:
     def end(self, lease: Lease, now: float, *, ok: bool) -> list[Action]:
         """A call has really ended. `ok`: with a result."""
         lease.in_flight -= 1
+        lease.ended += 1
+        lease.failed += not ok
+        actions = self._count_call()
         known = self.objects.get(lease.model)
         if known is None or lease.id not in self.leases:
-            return []
+            return actions
         known.last_used = now
-        actions: list[Action] = []
         if lease.in_flight == 0:
-            actions.append(Tell({"is": "idle", "lease": lease.id, "ok": ok}))
-            if lease.closing:
-                actions += self._closed(lease)
+            actions.append(self._idle(lease, ok=ok))
+            actions += self._closed(lease) if lease.closing else self._perhaps_revoked(lease)
         return actions + self._perhaps_drained(known, now) + self._perhaps_emptied(known)
 
     def closed(self, lease: Lease, now: float) -> list[Action]:
@@ -206,6 +219,7 @@ class Admission:
     def report(self) -> dict[str, Any]:
         """Objects and leases, as `lazyd.core.events.WorkerReport` spells them."""
         return {
+            "calls": self.calls,
             "objects": [
                 {
                     "model": known.model,
@@ -234,12 +248,19 @@ class Admission:
                     "inFlight": lease.in_flight,
                     "holdUntil": lease.hold_until,
                     "parent": lease.parent,
+                    **({"route": lease.route, "revoked": lease.revoked} if lease.route is not None else {}),
                 }
                 for lease in self.leases.values()
             ],
         }
 
     # How it decides.
+
+    def _count_call(self) -> list[Action]:
+        """One has ended."""
+        self.calls += 1
+        is_told = self.max_calls is not None and self.calls % self.max_calls == 0
+        return [Tell({"is": "used", "calls": self.calls})] if is_told else []
 
     def _may_enter(self, lease: Lease, drain: Drain, now: float) -> bool:
         """Whether a call is admitted although the model drains."""
@@ -269,6 +290,18 @@ class Admission:
         for lease in leases:
             self._forget(lease)
         return [Revoke(lease.connection) for lease in leases if lease.connection is not None]
+
+    def _perhaps_revoked(self, lease: Lease) -> list[Action]:
+        """A client that has not come yet is told at its first call."""
+        if not lease.revoked or lease.in_flight or lease.connection is None:
+            return []
+        return [Revoke(lease.connection), *self._closed(lease)]
+
+    def _idle(self, lease: Lease, *, ok: bool) -> Tell:
+        """Its last call has ended; where there were more since the manager was told last, how many."""
+        many = {"calls": lease.ended, "failed": lease.failed} if lease.ended > 1 else {}
+        lease.ended = lease.failed = 0
+        return Tell({"is": "idle", "lease": lease.id, "ok": ok, **many})
 
     def _closed(self, lease: Lease) -> list[Action]:
         self._forget(lease)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from .loop import Timer
     from .outbox import Piece
     from .records import Lease
+    from .shadows import Repeat
 
 MAX_TRACEBACK = 16 * 1024
 MAX_REASON = 4 * 1024
@@ -47,6 +48,8 @@ class Call:
         self.held: Piece | None = None
         """The newest piece of its stream, held back a moment because it may be the last."""
         self.held_for: Timer | None = None
+        self.repeat: Repeat | None = None
+        """It is repeated on another model once it is answered."""
         self._packed = (header.get("args") or [], header.get("kwargs") or {})
         self._buffers = buffers
         self._claim = threading.Lock()
@@ -54,6 +57,10 @@ class Call:
     def claim(self) -> bool:
         """Whether the caller is the first to ask: it alone runs the call, or answers it unrun."""
         return self._claim.acquire(blocking=False)
+
+    def as_received(self) -> tuple[tuple[Any, Any], Sequence[Buffer]]:
+        """The arguments, and the buffers that they refer to."""
+        return self._packed, self._buffers
 
     def arguments(self) -> tuple[list[Any], dict[str, Any]]:
         """Positional and keyword arguments; arrays are views of what was received. Raises `ProtocolError`."""
@@ -87,6 +94,8 @@ class Call:
         result, buffers = values.pack(value)
         with _a_result():
             self.connection.put_answer(self, {"id": self.number, "result": result}, buffers)
+        if self.repeat is not None:
+            self.repeat.answered(value)
 
     def error(self, error: LazydError) -> None:
         """The call has failed, or was cancelled."""

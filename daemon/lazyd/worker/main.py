@@ -23,6 +23,7 @@ from .loop import Loop, Timer
 from .reception import Reception
 from .records import Action, Drop, Emptied, Lease, Revoke, Tell
 from .reporter import Reporter
+from .shadows import Shadows
 from .warmup import Order
 
 if TYPE_CHECKING:
@@ -60,6 +61,7 @@ class Worker:
         self.holdings = Holdings(self, self._emptied)
         self.host = Link(self.loop, host, self._host_says, lambda: os._exit(process.ORPHANED))
         self.reporter = Reporter(self.loop, self.host, self.admission)
+        self.shadows = Shadows(self._compared)
         self.manager: Link | None = None
         self.reception: Reception | None = None
         self._leaving = False
@@ -92,6 +94,7 @@ class Worker:
         if order["adopt_orphans"]:
             process.adopt_orphans()
         self.holdings.spec = order["spec"]
+        self.admission.max_calls = order["spec"].get("max_calls")
         self.reporter.begin({name: order[name] for name in ("worker", "endpoint", "memo", "started")})
         self.reception = Reception(self.loop, socket.socket(fileno=listener), self)
         self._attach(manager)
@@ -144,6 +147,8 @@ class Worker:
             self._grant(message, now)
         elif what == "withdraw":
             self.act(self.admission.withdraw(message["lease"]))
+        elif what == "revoke":
+            self.act(self.admission.revoke(message["lease"]))
         elif what == "drain":
             self.act(self.admission.drain(model, message["drain"], finish=message["finish"], now=now), changed=True)
         elif what == "resume":
@@ -171,6 +176,8 @@ class Worker:
                 granted=now,
                 hold_until=message["hold_until"],
                 parent=message.get("parent"),
+                route=message.get("route"),
+                shadow=message.get("shadow"),
             )
         )
         self._settle()
@@ -191,6 +198,7 @@ class Worker:
         return admitted
 
     def submit(self, call: Call) -> None:
+        call.repeat = self.shadows.repeat(call)
         self.holdings.submit(call)
 
     def ended(self, call: Call, *, ok: bool) -> None:
@@ -213,6 +221,11 @@ class Worker:
         """To the manager, if there is one: a new one asks for everything anyway."""
         if self.manager is not None:
             self.manager.send(message)
+
+    def _compared(self, name: str, shadow: str, counts: dict[str, int]) -> None:
+        """Calls by a name were repeated on its shadow, or were not."""
+        told = {"is": "shadowed", "name": name, "shadow": shadow, "compared": counts}
+        self.loop.soon(lambda: self.tell(told))
 
     def act(self, actions: list[Action], *, changed: bool = False) -> None:
         """Does what the rules want done. `changed`: the state of an object has changed."""

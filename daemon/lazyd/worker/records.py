@@ -25,6 +25,15 @@ class Lease:
     in_flight: int = 0
     closing: bool = False
     """Its connection has ended; the calls that were in flight have not yet."""
+    route: str | None = None
+    """The name by which it was asked for, if that is no model's own."""
+    shadow: str | None = None
+    """The model on which its calls are repeated."""
+    revoked: bool = False
+    """That name means another model: its client is told to ask anew."""
+    ended: int = 0
+    failed: int = 0
+    """Calls of which the manager has not heard."""
 
     @property
     def protected_until(self) -> float:

@@ -62,6 +62,7 @@ def test_a_spec_is_shown_in_the_words_of_the_configuration(accepted: Accepted) -
         "pin": False,
         "min_residency": "0s",
         "max_wait": "2s",
+        "swap": "overlap",
         "concurrency": 1,
         "idempotent": [],
         "ram_lock": False,

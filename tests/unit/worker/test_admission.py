@@ -107,7 +107,40 @@ def test_busy_and_idle_are_told_once_for_overlapping_calls(desk: Desk) -> None:
     assert told(desk.rules.begin(lease, desk.now)[1]) == ["busy"]
     assert told(desk.rules.begin(lease, desk.now)[1]) == []
     assert told(desk.rules.end(lease, desk.now, ok=True)) == []
-    assert desk.rules.end(lease, desk.now, ok=False) == [Tell({"is": "idle", "lease": "a", "ok": False})]
+    both = {"ok": False, "calls": 2, "failed": 1}
+    assert desk.rules.end(lease, desk.now, ok=False) == [Tell({"is": "idle", "lease": "a", **both})]
+
+
+def test_an_idle_client_is_told_at_once_to_ask_anew_and_its_lease_is_over(desk: Desk) -> None:
+    lease = desk.lease("a", called=True, route="ocr")
+    assert desk.rules.revoke("a") == [Revoke("c-a"), Tell({"is": "closed", "lease": "a"})]
+    assert not desk.call(lease)
+    assert desk.rules.leases == {}
+
+
+def test_a_client_is_told_to_ask_anew_when_its_last_call_has_ended(desk: Desk) -> None:
+    lease = desk.lease("a", called=True, route="ocr")
+    assert desk.call(lease)
+    assert desk.rules.revoke("a") == []
+    assert not desk.call(lease)
+    actions = desk.rules.end(lease, desk.now, ok=True)
+    assert told(actions) == ["idle", "closed"]
+    assert Revoke("c-a") in actions
+
+
+def test_a_client_that_comes_late_is_told_to_ask_anew_at_its_first_call(desk: Desk) -> None:
+    lease = desk.lease("a", connected=False, route="ocr")
+    assert desk.rules.revoke("a") == []
+    assert desk.rules.present("t-a", "c-a")[0] is lease
+    assert not desk.call(lease)
+
+
+def test_the_next_manager_is_told_by_which_name_a_lease_was_asked_for(desk: Desk) -> None:
+    desk.lease("a", route="ocr")
+    desk.lease("b")
+    first, second = desk.rules.report()["leases"]
+    assert (first["route"], first["revoked"]) == ("ocr", False)
+    assert "route" not in second
 
 
 def test_the_end_of_a_connection_ends_its_lease(desk: Desk) -> None:

@@ -14,7 +14,17 @@ from typing import Any
 
 import msgspec
 
-from lazyd.core.effects import Drain, Grant, LoadObject, ParkObject, Resume, UnloadObject, UnparkObject, Withdraw
+from lazyd.core.effects import (
+    Drain,
+    Grant,
+    LoadObject,
+    ParkObject,
+    Resume,
+    Revoke,
+    UnloadObject,
+    UnparkObject,
+    Withdraw,
+)
 from lazyd.core.events import Event, WorkerReport
 
 from .catching_up import missed
@@ -86,8 +96,13 @@ class Channel:
                 "holder": effect.holder,
                 "hold_until": effect.hold_until,
                 "parent": effect.parent,
+                **({"route": effect.route} if effect.route is not None else {}),
+                **({"shadow": effect.shadow} if effect.shadow is not None else {}),
             }
         )
+
+    def revoke(self, effect: Revoke) -> None:
+        self._send({"do": "revoke", "lease": effect.lease})
 
     def withdraw(self, effect: Withdraw) -> None:
         self._send({"do": "withdraw", "lease": effect.lease})

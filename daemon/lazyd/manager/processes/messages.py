@@ -11,6 +11,7 @@ import msgspec
 
 from lazyd.core import events
 from lazyd.core.events import Event, WorkerReport
+from lazyd.core.meanings import Compared
 
 
 def _snake(name: str) -> str:
@@ -211,6 +212,13 @@ class ParkFailed(Said, frozen=True):
         return events.ParkFailed(worker=worker, model=self.model, reason=self.reason)
 
 
+class Used(Said, frozen=True):
+    calls: int
+
+    def event(self, worker: str) -> Event:
+        return events.WorkerUsed(worker=worker, calls=self.calls)
+
+
 class RanOut(Said, frozen=True):
     model: str
 
@@ -242,9 +250,23 @@ class Busy(Said, frozen=True):
 class Idle(Said, frozen=True):
     lease: str
     ok: bool = True
+    """Of the last call."""
+    calls: int = 1
+    failed: int = 0
+    """Told only where there were several calls."""
 
     def event(self, worker: str) -> Event:
-        return events.LeaseIdle(worker=worker, lease=self.lease)
+        failed = self.failed if self.calls > 1 else int(not self.ok)
+        return events.LeaseIdle(worker=worker, lease=self.lease, calls=self.calls, failed=failed)
+
+
+class Shadowed(Said, frozen=True):
+    name: str
+    shadow: str
+    compared: Compared
+
+    def event(self, worker: str) -> Event:  # noqa: ARG002  whichever worker has repeated them
+        return events.Shadowed(name=self.name, shadow=self.shadow, compared=self.compared)
 
 
 class Drained(Said, frozen=True):
@@ -273,11 +295,13 @@ FromWorker = (
     | Unloaded
     | Parked
     | ParkFailed
+    | Used
     | RanOut
     | Presented
     | Closed
     | Busy
     | Idle
+    | Shadowed
     | Drained
     | StillBusy
 )
