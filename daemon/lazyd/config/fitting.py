@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from ..core.spec import Config, ModelSpec
+from ..core.spec import REGISTERED, Config, ModelSpec
 from .files import Files
 from .problems import KeyPath, Problem, key_text
 from .quantities import show_size
@@ -87,8 +87,11 @@ def _rounded(count: int) -> str:
     return show_size(count // 2**20 * 2**20)
 
 
-def located(found: Iterable[Misfit], files: Files) -> list[Problem]:
-    """The same with the files and lines in which they stand now. Blocks on the disk."""
+def located(found: Iterable[Misfit], files: Files, models: Mapping[str, ModelSpec] = {}) -> list[Problem]:
+    """The same with the files and lines in which they stand now. Blocks on the disk.
+
+    Some of the `models` stand in no file under their name: of what was found or registered the source is told.
+    """
     from .sources import Sources
 
     sources = Sources()
@@ -97,6 +100,9 @@ def located(found: Iterable[Misfit], files: Files) -> list[Problem]:
     problems = []
     for misfit in found:
         file, line = sources.locate(misfit.path)
+        spec = models.get(misfit.path[1]) if misfit.path[0] == "models" and len(misfit.path) > 1 else None
+        if spec is not None and (spec.found_by or spec.source == REGISTERED):
+            file, line = spec.source, None
         key = key_text(misfit.path)
         problems.append(Problem(file=file, line=line, key=key, what=misfit.what, remedy=misfit.remedy))
     return problems

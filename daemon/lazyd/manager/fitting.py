@@ -66,4 +66,4 @@ def _lines(config: Config, devices: Mapping[str, int], files: Callable[[], Files
     from lazyd.config.fitting import located, misfits
 
     found = misfits(config, devices)
-    return [str(problem) for problem in located(found, files())] if found else []
+    return [str(problem) for problem in located(found, files(), config.models)] if found else []
