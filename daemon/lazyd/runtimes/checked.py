@@ -23,6 +23,20 @@ UNKNOWN_BYTES = 256 * MIB
 """What a model without a file is booked with until it has been measured."""
 
 
+def unknown_needs(spec: dict[str, Any]) -> dict[str, Any]:
+    """Of what has no file to be judged by. Only its author knows whether it uses a GPU: it is given one if ``device``
+    names one."""
+    wanted = spec.get("device", ())
+    named = [device for device in wanted if device.startswith("gpu")]
+    return {
+        "ram": {"ram": UNKNOWN_BYTES, "gpu": []} if not named or len(named) < len(wanted) else None,
+        "gpu": {"ram": UNKNOWN_BYTES, "gpu": [UNKNOWN_BYTES]} if named else None,
+        "layers": None,
+        "files": {},
+        "source": "default",
+    }
+
+
 def interpreter(spec: dict[str, Any]) -> None:
     """Raises `ValueError` if the model's own interpreter cannot be executed."""
     python = spec.get("python")
@@ -44,7 +58,7 @@ def model_file(path: str | None, runtime: str, what: str) -> int:
         OSError: it is missing, or may not be read.
     """
     if not path:
-        raise ValueError(f"a {runtime} model needs a path")
+        raise ValueError(f"a model of {runtime} needs a path")
     found = os.stat(path)
     if not stat.S_ISREG(found.st_mode):
         there = next((name for is_it, name in _NOT_FILES if is_it(found.st_mode)), "something else")
