@@ -107,7 +107,7 @@ def altered(state: str, wishes: list[Wish], config: Config) -> Change:
     """The configuration after these wishes, each of which may be refused by itself. Writes them down; blocks."""
     from lazyd.config import loading, registered
 
-    from . import adding
+    from .adding import added, removed  # with the table of all keys: few starts need it
 
     held = loading.registered_now(state, config)
     tables = dict(held.tables)
@@ -115,15 +115,14 @@ def altered(state: str, wishes: list[Wish], config: Config) -> Change:
     now = config
     for wish in wishes:
         try:
-            if wish.table is None:
-                after = adding.removed(now, wish.key)
-                tables.pop(wish.key, None)
-            else:
-                after = adding.added(now, wish.key, wish.table)
-                tables[wish.key] = dict(wish.table)
+            after = removed(now, wish.key) if wish.table is None else added(now, wish.key, wish.table)
         except LazydError as error:
             wish.refused = error
             continue
+        if wish.table is None:
+            tables.pop(wish.key, None)
+        elif after is not now or wish.key not in tables:
+            tables[wish.key] = dict(wish.table)
         if after is not now:
             granted.append(wish)
             now = after
