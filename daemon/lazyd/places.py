@@ -107,6 +107,11 @@ def registered_file(state: str) -> str:
     return os.path.join(state, "registered.json")
 
 
+def meanings_file(state: str) -> str:
+    """What people have said of names, and what these have meant."""
+    return os.path.join(state, "meanings.json")
+
+
 def learned_file(state: str) -> str:
     """What loads have needed."""
     return os.path.join(state, "learned.db")
@@ -120,6 +125,21 @@ def history_file(state: str) -> str:
 def readiness_file(state: str) -> str:
     """When models are needed, and how their loads went."""
     return os.path.join(state, "readiness.db")
+
+
+def fetched_dir(state: str) -> str:
+    """Where what was fetched is kept (docs/fetching.md)."""
+    return os.path.join(state, "fetched")
+
+
+def fetch_socket(runtime: str) -> str:
+    """Where the manager reaches the fetcher."""
+    return os.path.join(runtime, "fetch.sock")
+
+
+def fetch_log(runtime: str) -> str:
+    """The output of a fetcher that the manager has started."""
+    return os.path.join(runtime, "fetch.log")
 
 
 def _user_runtime() -> str:

@@ -50,13 +50,20 @@ class Running:
     """A call under way: what the caller wants, and what is known of how it came about."""
 
     def __init__(
-        self, packed: PackedCall, timeout_s: float | None, parent: str | None, idempotent: Collection[str]
+        self,
+        packed: PackedCall,
+        timeout_s: float | None,
+        parent: str | None,
+        idempotent: Collection[str],
+        sticky: str | None = None,
     ) -> None:
-        """Its time runs from now on. `idempotent`: methods that may be repeated, beside those that the spec lists."""
+        """Its time runs from now on. `idempotent`: methods that may be repeated, beside those that the spec lists.
+        `sticky`: of a name that means several models the same one answers all calls with this key."""
         self.packed = packed
         self.timeout_s = timeout_s
         self.deadline = deadline_of(timeout_s)
         self.parent = parent
+        self.sticky = sticky
         self.idempotent = idempotent
         self.line: Line | None = None
         self.call: Call | None = None
@@ -76,7 +83,7 @@ class Running:
 
     @property
     def key(self) -> Key:
-        return self.model, self.parent
+        return self.model, self.parent, self.sticky
 
     def left_s(self) -> float | None:
         return left_s(self.deadline)
@@ -150,7 +157,12 @@ class Calling:
             return None
         request = Request(
             "Get",
-            {"model": running.model, "parent": running.parent, "lease": running.unpresented},
+            {
+                "model": running.model,
+                "parent": running.parent,
+                "lease": running.unpresented,
+                "sticky": running.sticky,
+            },
             timeout_s=running.timeout_s,
             deadline=running.deadline,
         )
@@ -183,7 +195,7 @@ class Calling:
         if self._requests.closed:  # meanwhile
             self._lines.close()
             raise Closed()
-        if running.degraded is None:  # a stand-in is asked for anew each time
+        if running.degraded is None and not grant.get("takesTurns"):  # else the next call asks anew
             self._lines.keep(running.key, line)
         return line
 

@@ -15,8 +15,12 @@ if TYPE_CHECKING:
 
     from .steps import Line
 
-    Key = tuple[str, Optional[str]]
-    """Whom a connection serves: a model's name, and the parent lease of its callers."""
+    Key = tuple[str, Optional[str], Optional[str]]
+    """Whom a connection serves: a model's name, and the parent lease and the sticky key of its callers."""
+
+
+MOST_STICKY = 16
+"""So many connections with sticky keys are kept for a model, the last ones."""
 
 
 class Lines:
@@ -27,7 +31,7 @@ class Lines:
         self._open: set[Line] = set()
 
     def __repr__(self) -> str:
-        return f"<Lines for {sorted(model for model, _ in self._kept)}, {len(self._open)} open>"
+        return f"<Lines for {sorted(model for model, _, _ in self._kept)}, {len(self._open)} open>"
 
     def kept(self, key: Key) -> Line | None:
         """The connection that a call for `key` goes to."""
@@ -43,12 +47,22 @@ class Lines:
         Connections of other parents are over with their parent's call: they go when they are idle.
         """
         self._kept.setdefault(key, line)
-        model, parent = key
+        model, parent, sticky = key
+        if sticky is not None:
+            known = [each for each in list(self._kept) if each[0] == model and each[2] is not None]
+            for each in known[:-MOST_STICKY]:
+                self._drop(each)
         if parent is not None:
-            for (other, past_parent), past in list(self._kept.items()):
+            for (other, past_parent, _), past in list(self._kept.items()):
                 if other == model and past_parent not in (None, parent):
                     self.retire(past)
                     self.settle(past)
+
+    def _drop(self, key: Key) -> None:
+        """No further call with this key goes to its connection, which goes when it is idle."""
+        line = self._kept.pop(key, None)
+        if line is not None:
+            self.settle(line)
 
     def retire(self, line: Line) -> None:
         """No further call goes to this connection."""

@@ -29,6 +29,7 @@ SAFE = frozenset(
         "Health",
         "Describe",
         "History",  # until its first page
+        "Versions",
         "Metrics",
         "Logs",  # until its first line
         "Subscribe",  # until its first event
@@ -39,6 +40,7 @@ SAFE = frozenset(
         "Warm",
         "Pin",
         "Unpin",
+        "Promote",
         "Unload",
         "Reload",
         "Register",  # the daemon takes an equal one for the same

@@ -186,6 +186,62 @@ class Grant(_Grant, total=False):
     url: str | None
     degraded: str | None
     value: Any
+    takesTurns: bool
+
+
+class _Version(TypedDict):
+    model: str
+    state: str
+    answers: bool
+    calls: int
+    failed: int
+
+
+class Version(_Version, total=False):
+    """One model that a name means, or could."""
+
+    weight: int | None
+    shadow: bool
+    equal: int | None
+    different: int | None
+    shadowFailed: int | None
+    skipped: int | None
+    lastError: str | None
+
+
+class _Meant(TypedDict):
+    model: str
+    how: str
+
+
+class Meant(_Meant, total=False):
+    """What a name has meant from then on (seconds since 1970, where that is known)."""
+
+    at: float | None
+
+
+class _Named(TypedDict):
+    name: str
+    means: str
+    answers: str
+    alias: bool
+    promoted: bool
+    versions: list[Version]
+    history: list[Meant]
+
+
+class Named(_Named, total=False):
+    """One name of the reply of ``Versions``."""
+
+    since: float | None
+
+
+class Promoted(TypedDict):
+    """The reply of ``Promote`` and ``Rollback``."""
+
+    model: str
+    before: str
+    answers: str
 
 
 class _Reloaded(TypedDict):

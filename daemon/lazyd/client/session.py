@@ -90,9 +90,17 @@ class Session:
         return reply
 
     def get(
-        self, model: str, timeout: float | None, *, hold_s: float | None, parent: str | None, lease: str | None
+        self,
+        model: str,
+        timeout: float | None,
+        *,
+        hold_s: float | None,
+        parent: str | None,
+        lease: str | None,
+        sticky: str | None,
     ) -> Steps[replies.Grant]:
         parameters = {"model": model, "holdSec": hold_s, "parent": parent or parent_lease(), "lease": lease}
+        parameters["sticky"] = sticky
         reply = yield from self.requests.ask(Request("Get", parameters, timeout_s=timeout))
         return cast("replies.Grant", reply)
 
@@ -129,6 +137,15 @@ class Session:
     def unpin(self, model: str) -> Steps[None]:
         yield from self._ask("Unpin", model=model)
 
+    def versions(self, model: str | None) -> Steps[list[replies.Named]]:
+        return list((yield from self._ask("Versions", model=model))["names"])
+
+    def promote(self, model: str, version: str | None) -> Steps[replies.Promoted]:
+        return cast("replies.Promoted", (yield from self._ask("Promote", model=model, version=version)))
+
+    def rollback(self, model: str) -> Steps[replies.Promoted]:
+        return cast("replies.Promoted", (yield from self._ask("Rollback", model=model)))
+
     def register(self, spec: Mapping[str, Any], *, now: bool) -> Steps[str]:
         return str((yield from self._ask("Register", spec=dict(spec), now=now or None))["model"])
 
@@ -156,13 +173,14 @@ class Session:
         stream: bool,
         timeout: float | None,
         idempotent: Collection[str],
+        sticky: str | None = None,
     ) -> Running:
         """A call for `calling`; its time runs. Raises `NotSendable` before anything is loaded for it."""
         from .call import pack_call
         from .calling import Running
 
         packed = pack_call(model, method, args, kwargs or {}, stream=stream)
-        return Running(packed, within_callers_limit(timeout), parent_lease(), idempotent)
+        return Running(packed, within_callers_limit(timeout), parent_lease(), idempotent, sticky)
 
     def _ask(self, method: str, **parameters: Any) -> Steps[dict[str, Any]]:
         return (yield from self.requests.ask(Request(method, parameters)))

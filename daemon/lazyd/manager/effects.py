@@ -9,6 +9,7 @@ from lazyd.core import effects
 
 from .control.requests import Requests
 from .journal import Journal
+from .meanings import MeaningsKeeper
 from .memory.measuring import Measuring
 from .pages.known import Known
 from .pages.warming import Warming
@@ -26,6 +27,7 @@ def table(
     workers: Workers,
     predictor: Predictor,
     pins: PinKeeper,
+    meanings: MeaningsKeeper,
     keeping: Keeping,
     measuring: Measuring,
     history: History,
@@ -78,6 +80,7 @@ def table(
         effects.KeepPast: remembering.keep_past,
         effects.WarmedUp: remembering.warmed_up,
         effects.SavePins: lambda effect: pins.keep(effect.pins),
+        effects.KeepMeanings: lambda effect: meanings.keep(effect.kept),
         effects.KeepReservations: keep,
         effects.UnlockFiles: warming.unlock,
         effects.Note: note,

@@ -64,7 +64,7 @@ def _serve(options: argparse.Namespace) -> int:
     gc.disable()  # until everything is there: what lives for ever is not worth looking through
     _import_asyncio()
     gpus, first = _look_at_gpus()
-    from . import configuration, lock, output, pins
+    from . import configuration, lock, meanings, output, pins
     from .control import sockets
     from .control.roles import Roles
     from .parts import Beginnings
@@ -91,6 +91,7 @@ def _serve(options: argparse.Namespace) -> int:
         roles=roles,
         loaded=loaded,
         pins=pins.load(state),
+        meanings=meanings.load(state),
         ram=Ram().sample(),
         gpus=gpus,
         first=first,

@@ -13,6 +13,7 @@ from lazyd.config import Loaded
 from lazyd.core import view
 from lazyd.core.core import Core
 from lazyd.core.events import Configure, Event, HostFound, LeaseBusy, WorkerExited, WorkerStarted
+from lazyd.core.meanings import Kept
 from lazyd.core.pace import pace_s
 from lazyd.core.release import counted
 from lazyd.core.remembering import take
@@ -30,6 +31,7 @@ from .control import interface
 from .control.calling import Caller
 from .control.looking import Looking
 from .control.methods import Methods
+from .control.naming import Naming
 from .control.recorded import Recorded
 from .control.requests import Requests
 from .control.reservations import Reservations
@@ -37,6 +39,7 @@ from .control.roles import Roles
 from .driver import Driver
 from .fitting import Fit
 from .journal import Journal
+from .meanings import MeaningsKeeper
 from .memory.measuring import Measuring
 from .memory.sampler import Surroundings
 from .pages.known import Known
@@ -83,6 +86,8 @@ class Beginnings:
     roles: Roles
     loaded: Loaded
     pins: frozenset[str]
+    meanings: dict[str, Kept]
+    """By name: what people have said of it, and what it has meant."""
     ram: Sample
     gpus: Nvml
     first: FirstLook
@@ -108,6 +113,7 @@ class Parts:
         self.watching = Watching(configuration, background)
         registering = Registering(configuration, background, driver.until, self._is_gone)
         self.pins = pins = PinKeeper(given.state, given.pins)
+        self.meanings = meanings = MeaningsKeeper(given.state, given.meanings)
         requests = Requests(driver)
         self.workers = workers = Workers(
             self._hear, configuration.spec_of, background.once, lambda: counted(core.world)
@@ -160,6 +166,7 @@ class Parts:
                 workers,
                 predictor,
                 pins,
+                meanings,
                 keeping,
                 measuring,
                 history,
@@ -207,8 +214,11 @@ class Parts:
             reserved=lambda: core.world.reservations,
             is_ending=is_ending,
         )
+        naming = Naming(core, requests, meanings)
         caller = Caller(driver, requests, given.runtime)
-        self.service = interface.service(given.version, given.roles, looking, recorded, methods, reservations, caller)
+        self.service = interface.service(
+            given.version, given.roles, looking, recorded, methods, naming, reservations, caller
+        )
 
     @property
     def phase(self) -> Phase:
@@ -233,7 +243,7 @@ class Parts:
     def _words(self) -> str:
         problems = [
             *self.configuration.problems,
-            *filter(None, [self.pins.problem]),
+            *filter(None, [self.pins.problem, self.meanings.problem]),
             *self._problems_of_files,
             *self.fit.warnings,
         ]

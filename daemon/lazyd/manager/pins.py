@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 
 import msgspec
 
 from lazyd import places
+
+from .state.keeper import Keeper
 
 log = logging.getLogger("lazyd.pins")
 
@@ -36,40 +37,12 @@ def save(state: str, pins: frozenset[str]) -> None:
     durable.replace(places.pins_file(state), msgspec.json.encode(sorted(pins)))
 
 
-class PinKeeper:
-    """Saves pins in a thread, the latest only. What could not be saved is tried again with the next change."""
+class PinKeeper(Keeper[frozenset[str]]):
+    """Keeps what is pinned."""
 
     def __init__(self, state: str, pins: frozenset[str]) -> None:
-        self._state = state
-        self.pins = pins
-        self.problem: str | None = None
-        """Why the last save failed."""
-        self._saving: asyncio.Task[None] | None = None
-        self._saved = pins
+        super().__init__("pins", state, pins, lambda where, what: save(where, what))
 
-    def keep(self, pins: frozenset[str]) -> None:
-        self.pins = pins
-        if self._saving is None:
-            self._saving = asyncio.create_task(self._save(), name="pins")
-
-    async def settled(self) -> None:
-        """Waits until the pins are on the disk, or `problem` says why they are not."""
-        while self._saving is not None:
-            await asyncio.shield(self._saving)
-
-    async def _save(self) -> None:
-        try:
-            while self._saved != self.pins:
-                pins = self.pins
-                try:
-                    await asyncio.to_thread(save, self._state, pins)
-                except OSError as error:
-                    self.problem = f"pins could not be kept in {self._state}: {error.strerror}"
-                    log.error(self.problem)
-                    if pins == self.pins:
-                        return
-                else:
-                    self._saved = pins
-            self.problem = None
-        finally:
-            self._saving = None
+    @property
+    def pins(self) -> frozenset[str]:
+        return self.kept

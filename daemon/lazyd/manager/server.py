@@ -11,7 +11,7 @@ import sys
 from time import monotonic
 from typing import Any
 
-from lazyd.core.events import Configure, Stop
+from lazyd.core.events import Configure, MeaningsKept, Stop
 from lazyd.errors import InvalidConfig
 
 from . import signals
@@ -65,6 +65,7 @@ class Server:
         parts = self._parts
         for sample in (self._given.ram, *self._given.first.samples(GPUS_S)):
             parts.driver.tell(seen(sample))
+        parts.driver.tell(MeaningsKept(kept=self._given.meanings))
         parts.driver.tell(Configure(config=parts.configuration.config, pins=self._given.pins))
         parts.schedules.put_in_force(parts.configuration.config)
         await parts.host.find()

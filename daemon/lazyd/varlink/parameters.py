@@ -29,7 +29,7 @@ class Status(Parameters, frozen=True):
 
 
 class OfModel(Parameters, frozen=True):
-    """`Describe`, `Pin`, `Unpin` and `Deregister`."""
+    """`Describe`, `Pin`, `Unpin`, `Rollback` and `Deregister`."""
 
     model: Name
 
@@ -54,6 +54,7 @@ class Get(Parameters, frozen=True):
     hold_sec: Seconds | None = None
     parent: str | None = None
     lease: str | None = None
+    sticky: str | None = None
 
 
 class Release(Parameters, frozen=True):
@@ -69,6 +70,16 @@ class CallMethod(Parameters, frozen=True):
     kwargs: dict[str, Any] | None = None
     timeout_sec: Seconds | None = None
     parent: str | None = None
+    sticky: str | None = None
+
+
+class Versions(Parameters, frozen=True):
+    model: Name | None = None
+
+
+class Promote(Parameters, frozen=True):
+    model: Name
+    version: Name | None = None
 
 
 class Unload(Parameters, frozen=True):

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 import sys
-from typing import Any
+from typing import Any, Literal
 
 from ..wire.values import Array
 
 RELATIVE = 1e-3
 ABSOLUTE = 1e-5
 """So far apart may two numbers be: this part of the larger one, or so much."""
-_FLOATS = {"<f4": "f", "<f8": "d"}
+_FLOATS: dict[str, Literal["f", "d"]] = {"<f4": "f", "<f8": "d"}
 
 
 def alike(one: Any, other: Any) -> bool:

@@ -73,13 +73,21 @@ class AsyncClient:
 
     # Models.
 
-    def model(self, name: str, *, timeout: float | None = None, idempotent: Collection[str] = ()) -> AsyncModel:
+    def model(
+        self,
+        name: str,
+        *,
+        timeout: float | None = None,
+        idempotent: Collection[str] = (),
+        sticky: str | None = None,
+    ) -> AsyncModel:
         """A proxy for a model. Nothing is asked or loaded yet.
 
         `timeout` is the limit of its calls; `idempotent` names methods that may be repeated when a
-        worker dies under them, beside those that the model's own spec lists.
+        worker dies under them, beside those that the model's own spec lists. `sticky`: where the name
+        means several models, the same one answers all calls with this key.
         """
-        return AsyncModel(self, name, timeout, idempotent)
+        return AsyncModel(self, name, timeout, idempotent, sticky)
 
     @overload
     async def call(
@@ -107,10 +115,11 @@ class AsyncClient:
         *,
         timeout: float | None = None,
         idempotent: Collection[str] = (),
+        sticky: str | None = None,
     ) -> Answer:
         """One call with one result."""
         running = self._session.running(
-            model, method, args, kwargs, stream=False, timeout=timeout, idempotent=idempotent
+            model, method, args, kwargs, stream=False, timeout=timeout, idempotent=idempotent, sticky=sticky
         )
         return await self._driver.run(self._session.calling.answer(running))
 
@@ -123,6 +132,7 @@ class AsyncClient:
         *,
         timeout: float | None = None,
         idempotent: Collection[str] = (),
+        sticky: str | None = None,
         on_degraded: Callable[[str], object] | None = None,
     ) -> AsyncIterator[Any]:
         """One call, its result in pieces. It begins with the first piece that is asked for.
@@ -131,7 +141,7 @@ class AsyncClient:
         """
         calling = self._session.calling
         running = self._session.running(
-            model, method, args, kwargs, stream=True, timeout=timeout, idempotent=idempotent
+            model, method, args, kwargs, stream=True, timeout=timeout, idempotent=idempotent, sticky=sticky
         )
         try:
             piece = await self._driver.run(calling.begin(running))
@@ -201,13 +211,16 @@ class AsyncClient:
         hold_s: float | None = None,
         parent: str | None = None,
         lease: str | None = None,
+        sticky: str | None = None,
     ) -> replies.Grant:
         """A lease on a loaded model, with the worker's socket and a token for it.
 
         Calls do this themselves; it is for those who speak to the worker in their own way, and for
         holding a model loaded for `hold_s` seconds.
         """
-        return await self._driver.run(self._session.get(model, timeout, hold_s=hold_s, parent=parent, lease=lease))
+        return await self._driver.run(
+            self._session.get(model, timeout, hold_s=hold_s, parent=parent, lease=lease, sticky=sticky)
+        )
 
     async def release(self, lease: str) -> None:
         """Gives a lease back. Raises `WorkerDied` if its worker did, up to 60 s later."""
@@ -261,6 +274,21 @@ class AsyncClient:
         reservation = AsyncReservation(rules, timeout, on_lost)
         self._reservations.add(reservation)
         return reservation
+
+    async def versions(self, model: str | None = None) -> list[replies.Named]:
+        """Names that may mean several models, and which of these answer."""
+        return await self._driver.run(self._session.versions(model))
+
+    async def promote(self, model: str, version: str | None = None) -> replies.Promoted:
+        """The name means this version, or model, from now on; without one, what is configured.
+
+        It goes over when that is ready, and no call fails. Outlives restarts.
+        """
+        return await self._driver.run(self._session.promote(model, version))
+
+    async def rollback(self, model: str) -> replies.Promoted:
+        """The name means what it has meant before."""
+        return await self._driver.run(self._session.rollback(model))
 
     async def register(self, spec: Mapping[str, Any], *, now: bool = False) -> str:
         """Adds a model, or changes one that was added; returns its name.

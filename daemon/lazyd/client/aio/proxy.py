@@ -23,9 +23,17 @@ class AsyncModel:
     reach a model's method of that name as ``model.call("name")``.
     """
 
-    def __init__(self, client: AsyncClient, name: str, timeout: float | None, idempotent: Collection[str]) -> None:
+    def __init__(
+        self,
+        client: AsyncClient,
+        name: str,
+        timeout: float | None,
+        idempotent: Collection[str],
+        sticky: str | None = None,
+    ) -> None:
         self._client = client
         self._idempotent = tuple(idempotent)
+        self._sticky = sticky
         self.name = name
         self.timeout = timeout
         """Seconds allowed for a call that names no limit of its own."""
@@ -43,7 +51,7 @@ class AsyncModel:
     @property
     def stream(self) -> AsyncStream:
         """The same methods, their results in pieces."""
-        return AsyncStream(self._client, self, self._idempotent)
+        return AsyncStream(self._client, self, self._idempotent, self._sticky)
 
     @overload
     async def call(
@@ -73,7 +81,9 @@ class AsyncModel:
         self, method: str, args: Sequence[Any], kwargs: Mapping[str, Any], timeout: float | None = None
     ) -> Answer:
         timeout = self.timeout if timeout is None else timeout
-        return await self._client.answer(self.name, method, args, kwargs, timeout=timeout, idempotent=self._idempotent)
+        return await self._client.answer(
+            self.name, method, args, kwargs, timeout=timeout, idempotent=self._idempotent, sticky=self._sticky
+        )
 
 
 class AsyncStream:
@@ -83,10 +93,11 @@ class AsyncStream:
     or dropped before its end.
     """
 
-    def __init__(self, client: AsyncClient, model: AsyncModel, idempotent: Collection[str]) -> None:
+    def __init__(self, client: AsyncClient, model: AsyncModel, idempotent: Collection[str], sticky: str | None) -> None:
         self._client = client
         self._model = model
         self._idempotent = idempotent
+        self._sticky = sticky
 
     def __repr__(self) -> str:
         return f"{self._model!r}.stream"
@@ -102,4 +113,6 @@ class AsyncStream:
         self, method: str, args: Sequence[Any], kwargs: Mapping[str, Any], timeout: float | None = None
     ) -> AsyncIterator[Any]:
         timeout = self._model.timeout if timeout is None else timeout
-        return self._client.pieces(self._model.name, method, args, kwargs, timeout=timeout, idempotent=self._idempotent)
+        return self._client.pieces(
+            self._model.name, method, args, kwargs, timeout=timeout, idempotent=self._idempotent, sticky=self._sticky
+        )

@@ -76,13 +76,21 @@ class Client:
 
     # Models.
 
-    def model(self, name: str, *, timeout: float | None = None, idempotent: Collection[str] = ()) -> Model:
+    def model(
+        self,
+        name: str,
+        *,
+        timeout: float | None = None,
+        idempotent: Collection[str] = (),
+        sticky: str | None = None,
+    ) -> Model:
         """A proxy for a model. Nothing is asked or loaded yet.
 
         `timeout` is the limit of its calls; `idempotent` names methods that may be repeated when a
-        worker dies under them, beside those that the model's own spec lists.
+        worker dies under them, beside those that the model's own spec lists. `sticky`: where the name
+        means several models, the same one answers all calls with this key.
         """
-        return Model(self, name, timeout, idempotent)
+        return Model(self, name, timeout, idempotent, sticky)
 
     @overload
     def call(
@@ -110,10 +118,11 @@ class Client:
         *,
         timeout: float | None = None,
         idempotent: Collection[str] = (),
+        sticky: str | None = None,
     ) -> Answer:
         """One call with one result."""
         running = self._session.running(
-            model, method, args, kwargs, stream=False, timeout=timeout, idempotent=idempotent
+            model, method, args, kwargs, stream=False, timeout=timeout, idempotent=idempotent, sticky=sticky
         )
         return self._driver.run(self._session.calling.answer(running))
 
@@ -126,6 +135,7 @@ class Client:
         *,
         timeout: float | None = None,
         idempotent: Collection[str] = (),
+        sticky: str | None = None,
         on_degraded: Callable[[str], object] | None = None,
     ) -> Iterator[Any]:
         """One call, its result in pieces. It begins with the first piece that is asked for.
@@ -134,7 +144,7 @@ class Client:
         """
         calling = self._session.calling
         running = self._session.running(
-            model, method, args, kwargs, stream=True, timeout=timeout, idempotent=idempotent
+            model, method, args, kwargs, stream=True, timeout=timeout, idempotent=idempotent, sticky=sticky
         )
         try:
             piece = self._driver.run(calling.begin(running))
@@ -204,13 +214,16 @@ class Client:
         hold_s: float | None = None,
         parent: str | None = None,
         lease: str | None = None,
+        sticky: str | None = None,
     ) -> replies.Grant:
         """A lease on a loaded model, with the worker's socket and a token for it.
 
         Calls do this themselves; it is for those who speak to the worker in their own way, and for
         holding a model loaded for `hold_s` seconds.
         """
-        return self._driver.run(self._session.get(model, timeout, hold_s=hold_s, parent=parent, lease=lease))
+        return self._driver.run(
+            self._session.get(model, timeout, hold_s=hold_s, parent=parent, lease=lease, sticky=sticky)
+        )
 
     def release(self, lease: str) -> None:
         """Gives a lease back. Raises `WorkerDied` if its worker did, up to 60 s later."""
@@ -264,6 +277,21 @@ class Client:
         reservation = Reservation(rules, timeout, on_lost)
         self._reservations.add(reservation)
         return reservation
+
+    def versions(self, model: str | None = None) -> list[replies.Named]:
+        """Names that may mean several models, and which of these answer."""
+        return self._driver.run(self._session.versions(model))
+
+    def promote(self, model: str, version: str | None = None) -> replies.Promoted:
+        """The name means this version, or model, from now on; without one, what is configured.
+
+        It goes over when that is ready, and no call fails. Outlives restarts.
+        """
+        return self._driver.run(self._session.promote(model, version))
+
+    def rollback(self, model: str) -> replies.Promoted:
+        """The name means what it has meant before."""
+        return self._driver.run(self._session.rollback(model))
 
     def register(self, spec: Mapping[str, Any], *, now: bool = False) -> str:
         """Adds a model, or changes one that was added; returns its name.

@@ -23,9 +23,17 @@ class Model:
     reach a model's method of that name as ``model.call("name")``.
     """
 
-    def __init__(self, client: Client, name: str, timeout: float | None, idempotent: Collection[str]) -> None:
+    def __init__(
+        self,
+        client: Client,
+        name: str,
+        timeout: float | None,
+        idempotent: Collection[str],
+        sticky: str | None = None,
+    ) -> None:
         self._client = client
         self._idempotent = tuple(idempotent)
+        self._sticky = sticky
         self.name = name
         self.timeout = timeout
         """Seconds allowed for a call that names no limit of its own."""
@@ -44,7 +52,7 @@ class Model:
     @property
     def stream(self) -> Stream:
         """The same methods, their results in pieces."""
-        return Stream(self._client, self, self._idempotent)
+        return Stream(self._client, self, self._idempotent, self._sticky)
 
     @overload
     def call(
@@ -70,7 +78,9 @@ class Model:
         self, method: str, args: Sequence[Any], kwargs: Mapping[str, Any], timeout: float | None = None
     ) -> Answer:
         timeout = self.timeout if timeout is None else timeout
-        return self._client.answer(self.name, method, args, kwargs, timeout=timeout, idempotent=self._idempotent)
+        return self._client.answer(
+            self.name, method, args, kwargs, timeout=timeout, idempotent=self._idempotent, sticky=self._sticky
+        )
 
 
 class Stream:
@@ -80,10 +90,11 @@ class Stream:
     or dropped before its end.
     """
 
-    def __init__(self, client: Client, model: Model, idempotent: Collection[str]) -> None:
+    def __init__(self, client: Client, model: Model, idempotent: Collection[str], sticky: str | None) -> None:
         self._client = client
         self._model = model
         self._idempotent = idempotent
+        self._sticky = sticky
 
     def __repr__(self) -> str:
         return f"{self._model!r}.stream"
@@ -99,4 +110,6 @@ class Stream:
         self, method: str, args: Sequence[Any], kwargs: Mapping[str, Any], timeout: float | None = None
     ) -> Iterator[Any]:
         timeout = self._model.timeout if timeout is None else timeout
-        return self._client.pieces(self._model.name, method, args, kwargs, timeout=timeout, idempotent=self._idempotent)
+        return self._client.pieces(
+            self._model.name, method, args, kwargs, timeout=timeout, idempotent=self._idempotent, sticky=self._sticky
+        )

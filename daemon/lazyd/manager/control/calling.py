@@ -88,7 +88,9 @@ class Caller:
 
         uid = call.peer.uid
         granted = await self._requests.ask(
-            lambda n: events.Get(request=n, model=given.model, holder=uid, deadline=deadline, parent=given.parent)
+            lambda n: events.Get(
+                request=n, model=given.model, holder=uid, deadline=deadline, parent=given.parent, sticky=given.sticky
+            )
         )
         if isinstance(granted, Substituted):
             value = as_json(granted.value)

@@ -9,6 +9,7 @@ from lazyd.varlink.service import Method, Service
 from .calling import Caller
 from .looking import Looking
 from .methods import Methods
+from .naming import Naming
 from .recorded import Recorded
 from .reservations import Reservations
 from .roles import ADMINS, EVERYBODY, Roles
@@ -20,6 +21,7 @@ def service(
     looking: Looking,
     recorded: Recorded,
     methods: Methods,
+    naming: Naming,
     reservations: Reservations,
     caller: Caller,
 ) -> Service:
@@ -40,6 +42,9 @@ def service(
         "Warm": Method(methods.warm, given_for.Warm, roles=EVERYBODY),
         "Pin": Method(methods.pin, given_for.OfModel, roles=EVERYBODY),
         "Unpin": Method(methods.unpin, given_for.OfModel, roles=EVERYBODY),
+        "Versions": Method(naming.versions, given_for.Versions, roles=EVERYBODY),
+        "Promote": Method(naming.promote, given_for.Promote, roles=ADMINS),
+        "Rollback": Method(naming.rollback, given_for.OfModel, roles=ADMINS),
         "Reload": Method(methods.reload, given_for.Reload, roles=ADMINS),
         "Register": Method(methods.register, given_for.Register, roles=ADMINS),
         "Deregister": Method(methods.deregister, given_for.OfModel, roles=ADMINS),

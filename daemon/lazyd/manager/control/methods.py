@@ -48,6 +48,7 @@ class Lease(Reply, frozen=True):
     """None: a fallback's value is the answer."""
     endpoint: str | None = None
     token: str | None = None
+    takes_turns: bool = False
     degraded: str | None = None
     value: object = None
 
@@ -96,6 +97,7 @@ class Methods:
             hold_s=given.hold_sec or 0.0,
             parent=given.parent,
             lease=given.lease,
+            sticky=given.sticky,
         )
         self._tell(call, number, event)
 
@@ -238,6 +240,7 @@ class Methods:
                 cold_start=outcome.cold_start,
                 waited_sec=outcome.waited_s,
                 degraded=outcome.degraded,
+                takes_turns=outcome.takes_turns,
             )
         )
 

@@ -62,8 +62,8 @@ class Told:
 
 
 def test_devices_are_sampled_otherwise_from_when_something_is_reserved() -> None:
-    parts: list[Any] = [Told() for _ in range(11)]
-    keeping, measuring = parts[4:6]
+    parts: list[Any] = [Told() for _ in range(12)]
+    keeping, measuring = parts[5:7]
     carry_out = table(*parts)
     carry_out[KeepReservations](KeepReservations(reservations=(HELD,)))
     assert (keeping.names, measuring.names) == (["keep"], ["stir"])
