@@ -149,3 +149,6 @@ class ModelCounts(msgspec.Struct, frozen=True, kw_only=True):
     warmup_p95_s: float | None
     warmup_success: float | None
     fell_back: float
+    calls: int = 0
+    """That have ended."""
+    calls_failed: int = 0

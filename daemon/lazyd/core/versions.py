@@ -26,7 +26,8 @@ class Version(Shown, frozen=True, kw_only=True):
     """Of the shares of all requests by the name; None: it has none."""
     answers: bool
     """Requests by the name go to it now."""
-    shadow: bool = False
+    shadow: bool
+    """It repeats the calls of the others."""
     calls: int
     """That have ended, by whatever name, since the manager was started."""
     failed: int

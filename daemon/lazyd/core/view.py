@@ -328,6 +328,8 @@ def counts(core: Core) -> dict[str, ModelCounts]:
             warmup_p95_s=p95(record.past.warmups_s),
             warmup_success=record.past.success,
             fell_back=float(fell_back(record) is not None),
+            calls=record.calls,
+            calls_failed=record.calls_failed,
         )
         for key, record in core.world.models.items()
     }

@@ -12,6 +12,8 @@ _ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
 
 DEVICE_STATES = ("ok", "lost", "silent")
 
+OUTCOMES = ("equal", "different", "failed", "skipped")
+
 Rows = Iterable[tuple[Mapping[str, str], float]]
 
 
@@ -68,6 +70,14 @@ def text(core: Core, uptime_s: float, deaths: Mapping[str, int], clients: int) -
     per_model("warmup_p95_seconds", "gauge", "What 95 % of its last 20 warm-ups did not exceed.", "warmup_p95_s")
     per_model("warmup_success_ratio", "gauge", "Part of its last 20 warm-ups that succeeded.", "warmup_success")
     per_model("fell_back", "gauge", "1 while its warm-ups are synchronous against its configuration.", "fell_back")
+    per_model("calls_total", "counter", "Calls that have ended.", "calls")
+    per_model("calls_failed_total", "counter", "Calls without a result.", "calls_failed")
+    compared = [
+        ({"name": name, "shadow": shadow, "outcome": outcome}, float(getattr(found, outcome)))
+        for (name, shadow), found in core.world.compared.items()
+        for outcome in OUTCOMES
+    ]
+    family("shadow_calls_total", "counter", "Calls that were repeated on a shadow, by what came of them.", compared)
     return "\n".join(lines) + "\n"
 
 
