@@ -71,7 +71,7 @@ def _not_whole(path: str, begins: bytes, why: str) -> str:
     other = next((name for start, name in _OTHERS.items() if begins.startswith(start)), None)
     if other is not None:
         return f"{path} is {other}, not an ONNX file"
-    if begins[0] == 0x08 and begins[1] < 0x80:  # field 1, the version of the format: every writer begins so
+    if begins[0] == 0x08 and begins[1:2] < b"\x80":  # field 1, the version of the format: every writer begins so
         return f"{path} is truncated or damaged: {why}"
     return f"{path} is not an ONNX file: it begins with {begins[:8]!r}"
 
