@@ -9,7 +9,7 @@ BIN := .venv/bin
 .PHONY: help setup heavy demo test quick lint types format fakes sim schedules soak bench clean
 
 help:  ## this list
-	@sed -nE 's/^([a-z-]+):.*  ## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
+	@sed -nE 's/^([a-z%-]+):.*  ## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
 
 setup:  ## .venv and build/models: all that the rest needs (quick when nothing has changed)
 	@scripts/setup/all
@@ -19,6 +19,9 @@ heavy: setup  ## torch and paddlepaddle beside it, for the runtimes that need th
 
 demo: setup  ## the story on a real model: load on first use, free when idle, survive a kill
 	@$(BIN)/python -m demo
+
+example-%: setup  ## one of examples/, such as make example-ocr: it tells what it does
+	@$(BIN)/python -m examples.$*
 
 # The same schedules each time: a change is judged by itself. `make quick` and `make sim` draw new ones.
 test: lint types fakes  ## everything: formatting, lint, types, unit, simulation, integration, soak, a real GPU, systemd
