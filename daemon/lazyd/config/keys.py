@@ -267,6 +267,20 @@ MODEL = (
         example='["/opt/autoquant"]',
     ),
     Key(
+        "imports",
+        "Modules that its code imports and that take long. A zygote of its own imports them once, beside what the "
+        "runtime needs, and the model's workers are forked from it.",
+        compounds.Strings(kinds.Module(), "list of modules"),
+        example='["tensorflow"]',
+    ),
+    Key(
+        "trust",
+        "Load its file although that runs what its author wrote: a pickle, or an exported program of PyTorch.",
+        kinds.Bool(),
+        default="false",
+        only=("torchscript",),
+    ),
+    Key(
         "ram_lock",
         "warm --tier ram locks its files in memory, as far as LimitMEMLOCK lets it, and they are booked. "
         "Without it they are not, and the kernel may drop them.",

@@ -246,6 +246,17 @@ class Program(Plain):
 
 
 @dataclass(frozen=True)
+class Module(Plain):
+    words: str = "name of a module"
+
+    def read(self, value: object, _base: str) -> str:
+        text = string(value, "a module in quotes", '"tensorflow"')
+        if all(part.isidentifier() for part in text.split(".")):
+            return text
+        raise Wrong(Fault(f"{quoted(text)} is not a module", 'write "package.module"'))
+
+
+@dataclass(frozen=True)
 class Attribute(Plain):
     words: str = '"module:attribute"'
 

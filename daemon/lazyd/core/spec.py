@@ -13,7 +13,7 @@ import msgspec
 
 MADE_FROM = (
     "name", "version", "runtime", "path", "factory", "device", "memory_bytes",
-    "env", "env_file", "python", "python_path", "options", "concurrency",
+    "env", "env_file", "python", "python_path", "imports", "trust", "options", "concurrency",
 )  # fmt: skip
 """The fields of a spec that a loaded model was made from."""
 
@@ -166,6 +166,10 @@ class ModelSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, g
     python: str | None = None
     """Another interpreter; ``None``: lazyd's own."""
     python_path: tuple[str, ...] = ()
+    imports: tuple[str, ...] = ()
+    """Modules that its zygote imports beside what its runtime needs."""
+    trust: bool = False
+    """Its file may run code of its author when it is loaded."""
     options: dict[str, Any] = {}
     version_policy: str | tuple[str, ...] | None = None
     """Which of the versions that are found are configured: ``latest`` (as ``None``), ``all``, or these."""

@@ -43,6 +43,8 @@ class Recipe(NamedTuple):
     python: str
     runtime: str
     python_path: tuple[str, ...]
+    imports: tuple[str, ...]
+    """Of the model's own, beside its runtime's."""
     env: tuple[tuple[str, str], ...]
 
     @classmethod
@@ -54,6 +56,7 @@ class Recipe(NamedTuple):
             python=_interpreter(spec.get("python")),
             runtime=runtime,
             python_path=tuple(spec.get("python_path", ())),
+            imports=tuple(spec.get("imports", ())),
             env=tuple(sorted(env.items())),
         )
 
@@ -71,7 +74,7 @@ class Recipe(NamedTuple):
         """What is executed; `fd` is its link to this process."""
         arguments: dict[str, Any] = {"role": role, "fd": fd, "host": os.getpid(), "python_path": self.python_path}
         if role == "zygote":
-            arguments["runtime"] = self.runtime
+            arguments |= {"runtime": self.runtime, "imports": self.imports}
         return [self.python, _BOOT, json.dumps(arguments)]
 
 

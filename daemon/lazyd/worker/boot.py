@@ -30,7 +30,8 @@ def main() -> None:
     if arguments["role"] == "zygote":
         from lazyd.worker import zygote
 
-        zygote.serve(arguments["fd"], arguments["host"], arguments["runtime"])
+        imports = arguments.get("imports", ())  # a host that was started before an upgrade names none
+        zygote.serve(arguments["fd"], arguments["host"], arguments["runtime"], imports)
     else:
         from lazyd.worker import main as worker
 

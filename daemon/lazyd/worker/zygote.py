@@ -14,6 +14,7 @@ import os
 import signal
 import socket
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 from ..runtimes import runtime_named
@@ -24,13 +25,13 @@ from . import main as worker
 _MAX_PACKET_BYTES = 64 * 1024
 
 
-def serve(fd: int, host: int, runtime_name: str) -> None:
-    """Imports the runtime's library and forks until the host closes the socket `fd`."""
+def serve(fd: int, host: int, runtime_name: str, imports: Sequence[str]) -> None:
+    """Imports the runtime's library and `imports`, and forks until the host closes the socket `fd`."""
     process.die_with_host(host)
     process.set_name(f"lazyd-z:{runtime_name}")
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     control = socket.socket(fileno=fd)
-    reason = _prepare(runtime_name) or checks.why_not_fork({0, 1, 2, fd})
+    reason = _prepare(runtime_name, imports) or checks.why_not_fork({0, 1, 2, fd})
     if reason is not None:
         _say(control, {"is": "refused", "reason": reason})
         return
@@ -47,10 +48,10 @@ def serve(fd: int, host: int, runtime_name: str) -> None:
             _fork(control, message["worker"], host, *fds)
 
 
-def _prepare(runtime_name: str) -> str | None:
+def _prepare(runtime_name: str, imports: Sequence[str]) -> str | None:
     """Imports what workers will need. Says why that failed, if it did."""
     try:
-        for name in runtime_named(runtime_name).imports:
+        for name in (*runtime_named(runtime_name).imports, *imports):
             importlib.import_module(name)
     except BaseException as error:
         return f"{type(error).__name__}: {error}"

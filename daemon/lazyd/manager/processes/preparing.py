@@ -126,4 +126,4 @@ def _can_use_gpus(spec: ModelSpec) -> bool:
 
 def _made_from(spec: ModelSpec) -> tuple[Hashable, ...]:
     """What two models must have in common to be forked from one zygote."""
-    return spec.runtime, spec.python, spec.python_path, tuple(sorted(spec.env.items())), spec.env_file
+    return spec.runtime, spec.python, spec.python_path, spec.imports, tuple(sorted(spec.env.items())), spec.env_file
