@@ -42,9 +42,10 @@ class OnnxRuntime:
     imports: Sequence[str] = ("onnxruntime", "lazyd.runtimes.onnx_model")
     dry_run = None
     OUT_OF_MEMORY = out_of_memory.signs(
-        r"Failed to allocate memory for requested buffer of size", r"\bbad allocation\b"
+        r"Failed to allocate memory for requested buffer of size",
+        r"CUDA failure \d+: out of memory",
     )
-    """What its arenas say."""
+    """What its arenas and its kernels say."""
 
     def final_env(self, spec: dict[str, Any]) -> dict[str, str]:  # noqa: ARG002
         # Telemetry has a thread, which does not survive being forked.
