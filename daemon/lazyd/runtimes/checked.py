@@ -74,3 +74,33 @@ def known_options(options: Iterable[str], known: Iterable[str], what: str) -> No
             near = difflib.get_close_matches(option, allowed, n=1)
             advice = f"did you mean {near[0]}?" if near else f"it knows {', '.join(allowed)}"
             raise ValueError(f"{what} has no option {option!r}; {advice}")
+
+
+def whole_number(name: str, value: Any, least: int = 0) -> int:
+    """An option that is one. Raises `ValueError`."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise ValueError(f"the option {name} is a whole number, {least} or more, not {value!r}")
+    return value
+
+
+def switch(name: str, value: Any) -> bool:
+    """An option that is on or off. Raises `ValueError`."""
+    if not isinstance(value, bool):
+        raise ValueError(f"the option {name} is true or false, not {value!r}")
+    return value
+
+
+def choice(name: str, value: Any, choices: Iterable[str]) -> str:
+    """An option that is one of these words. Raises `ValueError`."""
+    if value not in (known := tuple(choices)):
+        raise ValueError(f"the option {name} is {', '.join(known)}, not {value!r}")
+    return str(value)
+
+
+def trust(spec: dict[str, Any], what: str) -> None:
+    """Raises `ValueError` unless the model's author is trusted: ``trust = true`` is written down for this model."""
+    if not spec.get("trust"):
+        raise ValueError(
+            f"{spec.get('path')} is {what}: whoever loads it runs what its author wrote. "
+            f"If you trust that, say trust = true in [models.{spec['name']}]"
+        )

@@ -1,0 +1,113 @@
+"""The runtime ``torchscript``: PyTorch models that were saved with ``torch.jit.save`` or ``torch.export.save``.
+
+``forward(*arrays)`` and, of a TorchScript module, its other exported methods. The library is imported by `load` alone.
+
+- `torchscript_head`, `torchscript_signature` what a file says, and what its methods take
+- `torchscript_options` the options
+- `torchscript_library` what the library can do here, without importing it
+- `torchscript_model` a model in memory
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from . import arrays, checked, out_of_memory, torchscript_head, torchscript_library
+from .checked import MIB
+from .torchscript_head import Head, Kind
+from .torchscript_options import Options
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from . import Progress
+    from .torchscript_model import TorchModel
+
+_PROCESS_BYTES = 64 * MIB
+"""A worker that was forked from one with PyTorch imported, and what the first calls need."""
+_EXPORT_BYTES = 160 * MIB
+"""What PyTorch imports to load an exported program."""
+_WEIGHTS = {Kind.SCRIPT: 1.1, Kind.EXPORTED: 1.1, Kind.PICKLED: 1.1}
+"""Bytes for each byte of weights, measured for 2 MB and for 192 MB: they are read once, into memory of the process.
+What calls need depends on what they are given."""
+_DRIVER_BYTES, _DRIVER_RAM_BYTES = 512 * MIB, 256 * MIB
+"""What CUDA, cuBLAS and cuDNN keep for a process on its GPU (a context alone: 426 MiB are known), and in RAM."""
+
+
+class TorchScriptRuntime:
+    """Loads PyTorch files."""
+
+    name = "torchscript"
+    imports: Sequence[str] = ("torch", "lazyd.runtimes.torchscript_model")
+    dry_run = None
+    OUT_OF_MEMORY = torchscript_library.OUT_OF_MEMORY
+
+    def final_env(self, spec: dict[str, Any]) -> dict[str, str]:  # noqa: ARG002
+        # To ask CUDA whether there are GPUs would make it unfit for being forked; the driver can be asked instead.
+        return {"PYTORCH_NVML_BASED_CUDA_CHECK": "1"}
+
+    def describe(self, spec: dict[str, Any]) -> dict[str, Any]:
+        head = torchscript_head.read(spec.get("path"))
+        described: dict[str, Any] = {
+            "format": f"{head.kind.value} archive" + (f", version {head.version}" if head.version else ""),
+            "producer": head.producer,
+            "class": head.class_name,
+            "fileBytes": head.file_bytes,
+            "weightBytes": head.weight_bytes,
+        }
+        if head.kind is Kind.SCRIPT:
+            signatures = {name: str(method) for name, method in head.methods.items() if not name.startswith("_")}
+            return {**described, "methods": signatures}
+        if head.inputs is not None:
+            described["inputs"] = arrays.described(head.inputs)
+        if head.outputs is not None:
+            described["outputs"] = arrays.described(head.outputs)
+        return described
+
+    def files(self, spec: dict[str, Any]) -> list[str]:
+        return [*filter(None, [spec.get("path")]), *torchscript_library.itself(spec)]
+
+    def needs(self, spec: dict[str, Any]) -> dict[str, Any]:
+        checked.interpreter(spec)
+        head, options = _read(spec)
+        weights = int(_WEIGHTS[head.kind] * head.weight_bytes)
+        own = _PROCESS_BYTES + (_EXPORT_BYTES if head.kind is Kind.EXPORTED else 0)
+        ram = own + int(weights * max(1.0, options.scale))
+        # They are in RAM first, and again while the model is parked.
+        gpu = {"ram": ram + _DRIVER_RAM_BYTES, "gpu": [int(weights * options.scale) + _DRIVER_BYTES]}
+        return {
+            "ram": {"ram": ram, "gpu": []},
+            "gpu": gpu if torchscript_library.may_use_gpus(spec) else None,
+            "layers": None,
+            "files": {},
+            "source": "file size",
+        }
+
+    def out_of_memory(self, error: BaseException) -> bool:
+        return out_of_memory.is_in(error, self.OUT_OF_MEMORY)
+
+    def version(self) -> str:
+        import torch
+
+        return str(torch.__version__)
+
+    def load(self, spec: dict[str, Any], member: str | None, progress: Progress) -> TorchModel:  # noqa: ARG002
+        head, options = _read(spec)
+        progress("importing", None)
+        from .torchscript_model import TorchModel
+
+        on = (spec.get("placement") or {}).get("on", "ram")
+        return TorchModel(head, options, on, progress)
+
+
+def _read(spec: dict[str, Any]) -> tuple[Head, Options]:
+    """The file as it describes itself, and the options. Raises `OSError`, `ValueError`."""
+    head, options = torchscript_head.read(spec.get("path")), Options.of(spec.get("options", {}))
+    if head.trusted_as is not None:
+        checked.trust(spec, head.trusted_as)
+    if head.kind is Kind.EXPORTED and options.dtype is not None:
+        raise ValueError(f"{head.path} is an exported program: its types are fixed, so it has no option dtype")
+    return head, options
+
+
+RUNTIME = TorchScriptRuntime()
