@@ -11,7 +11,7 @@ from .units import about, clock, duration, size
 
 WIDE = 120
 """From this many columns on there is room for more than the essential."""
-_STATES = {
+STATES = {
     "ready": "green",
     "loading": "cyan",
     "warming": "cyan",
@@ -70,7 +70,7 @@ def _row(model: dict[str, Any], wide: bool, on: bool) -> list[Cell]:
     idle = model.get("idleSec")
     row = [
         Cell(full_name(model), "dim" if quiet else "bold"),
-        Cell(model["state"], _STATES.get(model["state"], "")),
+        Cell(model["state"], STATES.get(model["state"], "")),
         _residency(model),
         Cell(size(held_bytes(model))) if held_bytes(model) else _NOTHING,
         *([Cell(_on(model, wide))] if on else []),

@@ -29,8 +29,13 @@ from ..watching import LoadWatch
 @click.argument("method")
 @click.argument("arguments", metavar="[JSON|@FILE|-]", required=False)
 @timeout_option("How long at most, from the queue to the answer.")
+@click.option(
+    "--sticky", metavar="KEY", help="Where MODEL means several, the same one answers all calls with this key."
+)
 @click.pass_obj
-def call(session: Session, model: str, method: str, arguments: str | None, timeout: float | None) -> None:
+def call(
+    session: Session, model: str, method: str, arguments: str | None, timeout: float | None, sticky: str | None
+) -> None:
     """Call METHOD of MODEL, which is loaded first if need be.
 
     The arguments are JSON, in place, in a FILE or on standard input (-): an object is keyword
@@ -39,7 +44,7 @@ def call(session: Session, model: str, method: str, arguments: str | None, timeo
     """
     args, kwargs = _arguments(arguments)
     with session.client() as client, LoadWatch(session, model) as watch:
-        answer = client.answer(model, method, args, kwargs, timeout=timeout)
+        answer = client.answer(model, method, args, kwargs, timeout=timeout, sticky=sticky)
         watch.done()
     session.say_degraded(answer.degraded)
     if session.json:
