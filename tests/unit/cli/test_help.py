@@ -16,7 +16,8 @@ from lazyctl.program import COMMANDS, cli
 from .conftest import Lazyctl
 
 CONTRACT = (
-    *("status", "load", "unload", "warm", "call", "run", "show", "reserve", "pin", "unpin", "health", "events", "logs"),
+    *("status", "load", "unload", "warm", "call", "run", "show", "reserve", "add", "remove", "pin", "unpin"),
+    *("versions", "promote", "rollback", "health", "events", "logs"),
     *("reload", "simulate", "config", "version", "completion"),
 )
 
