@@ -13,10 +13,10 @@ from .rows import EACH_GPU, Each, Group, Key
 
 __all__ = ["BUDGET", "BUILT_RUNTIMES", "DAEMON", "EACH_GPU", "MODEL", "REQUIRED", "TABLES", "Each", "Group", "Key"]
 
-BUILT_RUNTIMES = ("llama_cpp", "python")
-LATER_RUNTIMES = ("onnx", "torchscript", "paddle", "service")
+BUILT_RUNTIMES = ("llama_cpp", "python", "torchscript")
+LATER_RUNTIMES = ("onnx", "paddle", "service")
 
-REQUIRED = {"llama_cpp": ("path",), "python": ("factory",)}
+REQUIRED = {"llama_cpp": ("path",), "python": ("factory",), "torchscript": ("path",)}
 """Keys without which a runtime has nothing to load."""
 
 ONE_AT_A_TIME = ("llama_cpp",)
