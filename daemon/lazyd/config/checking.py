@@ -11,7 +11,8 @@ from ..core.spec import REGISTERED, Config, ModelSpec, PrewarmWhen, Settings, Ti
 from ..runtimes.llama_cpp_locked import REMEDY as UNLOCKED
 from ..runtimes.llama_cpp_locked import WHY as LOCKED
 from ..runtimes.llama_cpp_locked import locks_a_mapped_file
-from . import aliases, keys, references, templates
+from ..urls import is_folder, is_url
+from . import aliases, keys, references, services, templates
 from .compounds import GPU
 from .names import split_key
 from .problems import KeyPath, Report, Wrong, choose, key_text, quoted
@@ -61,6 +62,7 @@ def check(sources: Sources, report: Report, find: Find = lambda _: {}) -> Config
     if whole:
         references.check(models, aliases.Known(known), others, report)
     return msgspec.structs.replace(config, models=models, aliases=others, splits=splits)
+        services.check(models, report)
 
 
 def check_one(key: str, table: dict[str, object], config: Config) -> tuple[ModelSpec | None, Report]:

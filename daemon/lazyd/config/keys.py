@@ -7,16 +7,16 @@ cannot disagree. A key without a `kind` belongs to a later capability: naming it
 from __future__ import annotations
 
 from ..core.spec import Swap, Tier
-from . import compounds, kinds
+from . import compounds, kinds, services
 from .readiness import FALLBACK, PREWARM, WARMUP
 from .rows import EACH_GPU, Each, Group, Key
 
 __all__ = ["BUDGET", "BUILT_RUNTIMES", "DAEMON", "EACH_GPU", "MODEL", "REQUIRED", "TABLES", "Each", "Group", "Key"]
 
-BUILT_RUNTIMES = ("llama_cpp", "python", "torchscript")
-LATER_RUNTIMES = ("onnx", "paddle", "service")
+BUILT_RUNTIMES = ("llama_cpp", "python", "torchscript", "service")
+LATER_RUNTIMES = ("onnx", "paddle")
 
-REQUIRED = {"llama_cpp": ("path",), "python": ("factory",), "torchscript": ("path",)}
+REQUIRED = {"llama_cpp": ("path",), "python": ("factory",), "torchscript": ("path",), "service": ("command",)}
 """Keys without which a runtime has nothing to load."""
 
 ONE_AT_A_TIME = ("llama_cpp",)
@@ -316,9 +316,26 @@ MODEL = (
         example='"latest"',
         apart=True,
     ),
-    Key("command", "The program of a service.", example='["/opt/ComfyUI/run", "--port", "${port}"]'),
-    Key("ready", "How a service shows that it is ready.", example='{http = "/system_stats"}'),
-    Key("park", "How a service gives back its device memory.", example='{http = {method = "POST", path = "/free"}}'),
+    *services.KEYS,
+)
+
+FETCH = (
+    Key(
+        "disk",
+        "What fetched files may hold of the disk that they are on. What was used least recently leaves first, and "
+        "never what is in memory.",
+        kinds.SizeOrFraction(),
+        "fetch_disk",
+        '"50%"',
+    ),
+    Key(
+        "revalidate",
+        "When a model is loaded, and what was fetched for it was compared longer ago than this with what is there "
+        "now, that is done again. never: it is fetched once.",
+        kinds.Duration(never=True),
+        "revalidate_s",
+        '"10min"',
+    ),
 )
 
 TABLES = ("daemon", "budget", "models", "discover", "aliases")

@@ -37,7 +37,7 @@ def toml() -> str:
         '# One table a model, [models.NAME] or [models."NAME:VERSION"]; names with . / : * are quoted.',
         "#[models.gemma]",
         *_keys(_usable(("llama_cpp",))),
-        *_groups(("models", "gemma"), keys.MODEL),
+        *_groups(("models", "gemma"), _usable(("llama_cpp",))),
         "# Answers for gemma, see its fallback.",
         "#[models.gemma-small]",
         '#runtime = "llama_cpp"',
@@ -47,7 +47,13 @@ def toml() -> str:
         '#[models."strategy/*"]',
         '#runtime = "python"',
         "",
-        *_keys(key for key in keys.MODEL if key.only == ("python",)),
+        *_keys(_only("python")),
+        "# A service: any program with a port.",
+        "#[models.comfyui]",
+        '#runtime = "service"',
+        "",
+        *_keys(_only("service")),
+        *_groups(("models", "comfyui"), _only("service")),
         "# Every file that a pattern finds becomes a model, as long as it is there; the keys are those of all of them.",
         '#[discover."/srv/models/**/*.gguf"]',
         '#idle_timeout = "5min"',
@@ -82,6 +88,10 @@ def _usable(runtimes: tuple[str, ...]) -> Iterable[Key]:
 
 def _keys(table: Iterable[Key]) -> Iterable[str]:
     for key in table:
+def _only(runtime: str) -> Iterable[Key]:
+    return (key for key in keys.MODEL if key.only == (runtime,))
+
+
         value = key.default or key.example
         if isinstance(key.kind, Group):
             continue  # its table comes after all keys

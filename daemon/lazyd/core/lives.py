@@ -295,6 +295,8 @@ def is_still_inside(world: World, model: Model) -> bool:
 
 def stop_worker(world: World, worker: Worker, grace_s: float) -> None:
     """Ends a process. It stays booked until it is seen to be gone."""
+    if grace_s:
+        grace_s += worker.spec.stop_grace_s
     worker.stopping = True
     world.stirred.add(worker.id)
     world.alarms.set(("stuck", worker.id), world.now + grace_s + STUCK_S)

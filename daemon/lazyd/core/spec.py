@@ -11,9 +11,12 @@ from typing import Any
 
 import msgspec
 
+from .services import Busy, Deed, Ready, Stop
+
 MADE_FROM = (
     "name", "version", "runtime", "path", "factory", "device", "memory_bytes",
     "env", "env_file", "python", "python_path", "imports", "trust", "options", "concurrency",
+    "command", "directory", "ready", "busy", "park", "unpark", "stop",
 )  # fmt: skip
 """The fields of a spec that a loaded model was made from."""
 
@@ -175,6 +178,18 @@ class ModelSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, g
     """Which of the versions that are found are configured: ``latest`` (as ``None``), ``all``, or these."""
     found_by: str = ""
     """The pattern of paths by which its file was found; empty: it was written down."""
+    command: tuple[str, ...] = ()
+    """The program of a service, and its arguments."""
+    directory: str | None = None
+    """Where a service is started."""
+    ready: Ready | None = None
+    """``None``: when its port is open."""
+    busy: Busy | None = None
+    park: Deed | None = None
+    unpark: Deed | None = None
+    stop: Stop | None = None
+    proxy: str | None = None
+    """Where HTTP clients find a service, as ``host:port``."""
     source: str = ""
     """The file that configured it, or `REGISTERED`."""
 
@@ -186,6 +201,11 @@ class ModelSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, g
     @property
     def is_family(self) -> bool:
         return "*" in self.name
+
+    @property
+    def stop_grace_s(self) -> float:
+        """How much longer its worker is given to leave: as long as it was told that its program may take."""
+        return self.stop.grace_s if self.stop is not None else 0.0
 
     @property
     def identity(self) -> str:

@@ -107,19 +107,9 @@ class PythonRuntime:
         return [spec["path"]] if spec.get("path") else []
 
     def needs(self, spec: dict[str, Any]) -> dict[str, Any]:
-        """Only its author knows whether a factory uses a GPU: it is given one if ``device`` names one."""
         _split(spec)
         checked.interpreter(spec)
-        wanted = spec.get("device", ())
-        named = [device for device in wanted if device.startswith("gpu")]
-        ram = {"ram": checked.UNKNOWN_BYTES, "gpu": []}
-        return {
-            "ram": ram if not named or len(named) < len(wanted) else None,
-            "gpu": {"ram": checked.UNKNOWN_BYTES, "gpu": [checked.UNKNOWN_BYTES]} if named else None,
-            "layers": None,
-            "files": {},
-            "source": "default",
-        }
+        return checked.unknown_needs(spec)
 
     def out_of_memory(self, error: BaseException) -> bool:
         return out_of_memory.is_in(error, self.OUT_OF_MEMORY)

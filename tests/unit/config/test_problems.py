@@ -9,7 +9,7 @@ import pytest
 
 from lazyd import config
 from lazyd.config import Files
-from lazyd.config.keys import BUDGET, DAEMON, MODEL
+from lazyd.config.keys import BUDGET, BUILT_RUNTIMES, DAEMON, LATER_RUNTIMES
 
 from .conftest import Write
 
@@ -155,17 +155,6 @@ def test_names_that_people_use(lines: Lines, name: str) -> None:
     assert lines(f"[models.\"{name}\"]\nruntime = 'python'\nfactory = 'm:f'") == []
 
 
-@pytest.mark.parametrize("key", [key.name for key in MODEL if not key.built], ids=str)
-def test_a_key_of_a_model_that_is_not_built_yet_is_an_error(lines: Lines, key: str) -> None:
-    assert lines(f"{MODEL_M}{key} = 1") == [f"0.toml:4: models.m.{key}: not built yet; leave it out"]
-
-
-def test_a_subtable_that_is_not_built_yet_is_one_error(lines: Lines) -> None:
-    assert lines(MODEL_M + "[models.m.ready]\nhttp = '/stats'\nport = true") == [
-        "0.toml:4: models.m.ready: not built yet; leave it out"
-    ]
-
-
 @pytest.mark.parametrize("key", ["gpuN", "gpu01", "gpu"])
 def test_a_budget_names_a_gpu_as_it_is_called(lines: Lines, key: str) -> None:
     assert lines(f"[budget]\n{key} = '20GiB'") == [
@@ -173,10 +162,10 @@ def test_a_budget_names_a_gpu_as_it_is_called(lines: Lines, key: str) -> None:
     ]
 
 
-@pytest.mark.parametrize("runtime", ["onnx", "torchscript", "paddle", "service"])
+@pytest.mark.parametrize("runtime", LATER_RUNTIMES)
 def test_a_runtime_that_is_not_built_yet_is_an_error(lines: Lines, runtime: str) -> None:
     (line,) = lines(f"[models.m]\nruntime = '{runtime}'\npath = '/m'")
-    assert line == f'0.toml:2: models.m.runtime: "{runtime}" is not built yet; built: llama_cpp, python'
+    assert line == f'0.toml:2: models.m.runtime: "{runtime}" is not built yet; built: {", ".join(BUILT_RUNTIMES)}'
 
 
 def test_fetching_a_model_is_not_built_yet(lines: Lines) -> None:

@@ -10,6 +10,7 @@ import pytest
 from lazyd import config
 from lazyd.config import Files, keys, reference
 from lazyd.config.keys import Group, Key
+from lazyd.core.services import Ready, Stop
 from lazyd.core.spec import Config, Fallback, ModelSpec, Prewarm, Settings, Warmup
 
 ROOT = Path(__file__).parents[3]
@@ -24,7 +25,7 @@ def groups(table: tuple[Key, ...]) -> list[Group]:
 
 
 INNER = [key for group in groups(keys.MODEL) for key in group.keys]
-STRUCTS = {"warmup": Warmup(), "prewarm": Prewarm(), "fallback": Fallback(model="m")}
+STRUCTS = {"warmup": Warmup(), "prewarm": Prewarm(), "fallback": Fallback(model="m"), "ready": Ready(), "stop": Stop()}
 
 
 def accepted(path: Path) -> Config:
@@ -48,7 +49,9 @@ def test_the_commented_configuration_names_every_key() -> None:
         key.name
         for key in (*ALL_KEYS, *INNER)
         if not re.search(
-            rf"^#(( Not built yet: | Or: )?{key.written} = |\[models.gemma\.(\w+\.)?{key.name}\]$)", text, re.M
+            rf"^#(( Not built yet: | Or: )?{key.written} = |\[models.(?:gemma|comfyui)\.(\w+\.)?{key.name}\]$)",
+            text,
+            re.M,
         )
     ]
     assert missing == []
@@ -58,7 +61,7 @@ def test_every_commented_key_is_accepted_once_uncommented(tmp_path: Path) -> Non
     path = tmp_path / "lazyd.toml"
     path.write_text(re.sub(r"^#(?=\S)", "", COMMENTED.read_text(), flags=re.M))
     every = accepted(path)
-    assert sorted(every.models) == ["gemma", "gemma-small", "strategy/*"]
+    assert sorted(every.models) == ["comfyui", "gemma", "gemma-small", "strategy/*"]
     assert every.aliases == {"reader": "gemma", "writer": "gemma"}
     one_gpu = Settings(budget={**Settings().budget, "gpu0": 20 << 30})
     assert every.settings == one_gpu, "but for a GPU's budget, the values shown are the defaults"
