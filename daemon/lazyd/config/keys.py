@@ -13,10 +13,10 @@ from .rows import EACH_GPU, Each, Group, Key
 
 __all__ = ["BUDGET", "BUILT_RUNTIMES", "DAEMON", "EACH_GPU", "MODEL", "REQUIRED", "TABLES", "Each", "Group", "Key"]
 
-BUILT_RUNTIMES = ("llama_cpp", "python", "torchscript", "service")
-LATER_RUNTIMES = ("onnx", "paddle")
+BUILT_RUNTIMES = ("llama_cpp", "onnx", "python", "torchscript", "service")
+LATER_RUNTIMES = ("paddle",)
 
-REQUIRED = {"llama_cpp": ("path",), "python": ("factory",), "torchscript": ("path",), "service": ("command",)}
+REQUIRED = {"llama_cpp": ("path",), "onnx": ("path",), "python": ("factory",), "torchscript": ("path",), "service": ("command",)}
 """Keys without which a runtime has nothing to load."""
 
 ONE_AT_A_TIME = ("llama_cpp",)
