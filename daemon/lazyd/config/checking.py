@@ -11,7 +11,6 @@ from ..core.spec import REGISTERED, Config, ModelSpec, PrewarmWhen, Settings, Ti
 from ..runtimes.llama_cpp_locked import REMEDY as UNLOCKED
 from ..runtimes.llama_cpp_locked import WHY as LOCKED
 from ..runtimes.llama_cpp_locked import locks_a_mapped_file
-from ..urls import is_folder, is_url
 from . import aliases, keys, references, services, templates
 from .compounds import GPU
 from .names import split_key
