@@ -278,7 +278,6 @@ MODEL = (
         "Load its file although that runs what its author wrote: a pickle, or an exported program of PyTorch.",
         kinds.Bool(),
         default="false",
-        only=("torchscript",),
     ),
     Key(
         "ram_lock",
