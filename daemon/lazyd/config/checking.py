@@ -60,8 +60,8 @@ def check(sources: Sources, report: Report, find: Find = lambda _: {}) -> Config
     others, splits = aliases.check(_subtable(top, "aliases", report), known, report, whole)
     if whole:
         references.check(models, aliases.Known(known), others, report)
-    return msgspec.structs.replace(config, models=models, aliases=others, splits=splits)
         services.check(models, report)
+    return msgspec.structs.replace(config, models=models, aliases=others, splits=splits)
 
 
 def check_one(key: str, table: dict[str, object], config: Config) -> tuple[ModelSpec | None, Report]:

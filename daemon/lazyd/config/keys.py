@@ -278,6 +278,7 @@ MODEL = (
         "Load its file although that runs what its author wrote: a pickle, or an exported program of PyTorch.",
         kinds.Bool(),
         default="false",
+        only=("torchscript",),
     ),
     Key(
         "ram_lock",

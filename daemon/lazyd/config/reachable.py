@@ -39,11 +39,11 @@ class _Look:
             looked.append((("env_file",), spec.env_file, _file(spec.env_file)))
         if spec.python:
             looked.append((("python",), spec.python, _program(spec.python)))
-        looked += [(("python_path",), path, _file(path, directory=True)) for path in spec.python_path]
         if spec.command and "/" in spec.command[0]:
             looked.append((("command",), spec.command[0], _program(spec.command[0])))
         if spec.directory:
             looked.append((("directory",), spec.directory, _file(spec.directory, directory=True)))
+        looked += [(("python_path",), path, _file(path, directory=True)) for path in spec.python_path]
         if spec.warmup:
             looked += [(below, path, _file(path)) for below, path in _recipes(spec.warmup)]
         return [(below, path, problem) for below, path, problem in looked if problem]

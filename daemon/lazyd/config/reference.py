@@ -86,12 +86,12 @@ def _usable(runtimes: tuple[str, ...]) -> Iterable[Key]:
     return (key for key in keys.MODEL if not key.only or set(key.only) & set(runtimes))
 
 
-def _keys(table: Iterable[Key]) -> Iterable[str]:
-    for key in table:
 def _only(runtime: str) -> Iterable[Key]:
     return (key for key in keys.MODEL if key.only == (runtime,))
 
 
+def _keys(table: Iterable[Key]) -> Iterable[str]:
+    for key in table:
         value = key.default or key.example
         if isinstance(key.kind, Group):
             continue  # its table comes after all keys

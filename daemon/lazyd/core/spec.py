@@ -174,10 +174,6 @@ class ModelSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, g
     trust: bool = False
     """Its file may run code of its author when it is loaded."""
     options: dict[str, Any] = {}
-    version_policy: str | tuple[str, ...] | None = None
-    """Which of the versions that are found are configured: ``latest`` (as ``None``), ``all``, or these."""
-    found_by: str = ""
-    """The pattern of paths by which its file was found; empty: it was written down."""
     command: tuple[str, ...] = ()
     """The program of a service, and its arguments."""
     directory: str | None = None
@@ -190,6 +186,10 @@ class ModelSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, g
     stop: Stop | None = None
     proxy: str | None = None
     """Where HTTP clients find a service, as ``host:port``."""
+    version_policy: str | tuple[str, ...] | None = None
+    """Which of the versions that are found are configured: ``latest`` (as ``None``), ``all``, or these."""
+    found_by: str = ""
+    """The pattern of paths by which its file was found; empty: it was written down."""
     source: str = ""
     """The file that configured it, or `REGISTERED`."""
 
@@ -199,13 +199,13 @@ class ModelSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, g
         return f"{self.name}:{self.version}" if self.version else self.name
 
     @property
-    def is_family(self) -> bool:
-        return "*" in self.name
-
-    @property
     def stop_grace_s(self) -> float:
         """How much longer its worker is given to leave: as long as it was told that its program may take."""
         return self.stop.grace_s if self.stop is not None else 0.0
+
+    @property
+    def is_family(self) -> bool:
+        return "*" in self.name
 
     @property
     def identity(self) -> str:
