@@ -107,7 +107,7 @@ def test_a_wrong_type_or_value_says_what_was_expected(lines: Lines, text: str, s
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("[models.m]\npath = '/m'", "0.toml:1: models.m.runtime: missing; say what loads it: llama_cpp, python"),
+        ("[models.m]\npath = '/m'", f"0.toml:1: models.m.runtime: missing; say what loads it: {', '.join(BUILT_RUNTIMES)}"),
         ("[models.m]\nruntime = 'llama_cpp'", 'models.m.path: missing: runtime "llama_cpp" needs it; write path = "'),
         ("[models.m]\nruntime = 'python'", 'models.m.factory: missing: runtime "python" needs it; write factory ='),
         (MODEL_M + "factory = 'm:f'", 'models.m.factory: runtime "llama_cpp" has no such key; leave it out'),
