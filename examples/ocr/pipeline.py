@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -77,14 +78,15 @@ def finder(det: str = "det") -> Finder:
     return Finder(lazyd.Client().model(det))
 
 
-def reader(det: str = "det", cls: str = "cls", rec: str = "rec") -> Reader:
+def reader(det: str = "det", cls: str = "cls", rec: str = "rec", characters: str | None = None) -> Reader:
     """The factory of a model that reads text, over three models of lazyd.
 
-    What characters there are stands in the recognition model's file. To ask for it loads nothing.
+    What characters there are stands in the recognition model's file, and to ask for it loads nothing; or it
+    stands in the file `characters`, one a line.
     """
     client = lazyd.Client()
-    characters = client.describe(rec)["metadata"]["metadata"]["character"]
-    return Reader(client.model(det), client.model(cls), client.model(rec), characters)
+    known = Path(characters).read_text() if characters else client.describe(rec)["metadata"]["metadata"]["character"]
+    return Reader(client.model(det), client.model(cls), client.model(rec), known)
 
 
 def _opened(image: bytes) -> Image.Image:

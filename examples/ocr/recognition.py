@@ -54,7 +54,7 @@ def turned(likelihood: NDArray[np.float32]) -> list[bool]:
 
 def alphabet(characters: str) -> list[str]:
     """What the recognition network's classes mean: none, the lines of `characters`, and the space."""
-    return ["", *characters.split("\n"), " "]
+    return ["", *characters.removesuffix("\n").split("\n"), " "]
 
 
 def read(likelihood: NDArray[np.float32], classes: Sequence[str]) -> list[tuple[str, float]]:

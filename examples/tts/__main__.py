@@ -31,10 +31,13 @@ def story(example: Example) -> None:
 
         screen.step(2, "An HTTP front serves it, and stays when the voice's idle time is over")
         front = example.service("python", "-m", "examples.tts.front")
-        check(front.process.poll() is None, "the front has gone")
+        held = sum(example.model(name)["bookedBytes"].get("ram", 0) for name in ("voice", "network"))
         example.until_state("voice", "cold")
         example.until_state("network", "cold")
-        screen.result("voice and network are cold, their processes gone; the front is as it was")
+        check(front.process.poll() is None, "the front has gone too")
+        screen.result(
+            f"voice and network have ended, {screen.mebibytes(held)} of the budget are free; the front has stayed"
+        )
 
         screen.step(3, "The next request works, and loads them again")
         spoken, took = timed(lambda: front.open("/speak", b"Here I am again.").read())

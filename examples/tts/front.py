@@ -6,6 +6,7 @@ says whether the voice is loaded, and loads nothing. The front stays when the vo
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import struct
@@ -41,10 +42,11 @@ class Front(BaseHTTPRequestHandler):
         if first is None:
             self.answer(400, {"error": "there is nothing to say in that text"})
         else:
-            self.play(first, sentences)
+            with contextlib.suppress(ConnectionError):  # whoever listens no more ends the call
+                self.play(first, sentences)
 
     def play(self, first: bytes, others: Iterable[bytes]) -> None:
-        """One WAV file, each sentence sent as soon as it is there. A caller who goes ends the call."""
+        """One WAV file, each sentence sent as soon as it is there."""
         self.send_response(200)
         self.send_header("Content-Type", "audio/wav")
         self.send_header("Transfer-Encoding", "chunked")
