@@ -11,12 +11,13 @@ from ..core.spec import REGISTERED, Config, ModelSpec, PrewarmWhen, Settings, Ti
 from ..runtimes.llama_cpp_locked import REMEDY as UNLOCKED
 from ..runtimes.llama_cpp_locked import WHY as LOCKED
 from ..runtimes.llama_cpp_locked import locks_a_mapped_file
+from ..urls import is_folder, is_url
 from . import aliases, keys, references, services, templates
 from .compounds import GPU
 from .names import split_key
 from .problems import KeyPath, Report, Wrong, choose, key_text, quoted
 from .sources import Sources
-from .tables import BUDGET, DAEMON, MODEL, Table, is_model
+from .tables import BUDGET, DAEMON, FETCH, MODEL, Table, is_model
 
 _DEFAULTS = ("idle_timeout_s", "load_timeout_s")
 """Of `[daemon]`: they are not the daemon's own but every model's."""
@@ -38,6 +39,7 @@ def check(sources: Sources, report: Report, find: Find = lambda _: {}) -> Config
             report.wrong((name,), "unknown table or key", choose(name, keys.TABLES))
     daemon = Table(DAEMON, sources, report).read(("daemon",), _subtable(top, "daemon", report))
     budget = Table(BUDGET, sources, report).read(("budget",), _subtable(top, "budget", report))
+    fetch = Table(FETCH, sources, report).read(("fetch",), _subtable(top, "fetch", report))
     defaults = {field: daemon.pop(field) for field in _DEFAULTS if field in daemon}
     if "idle_timeout_s" in defaults:
         defaults["idle_written"] = True
@@ -53,7 +55,7 @@ def check(sources: Sources, report: Report, find: Find = lambda _: {}) -> Config
     made_of = [spec for spec in models.values() if templates.is_layout(spec.path)]
     made_of += _discover(sources, report, defaults, whole)
     models = {key: spec for key, spec in models.items() if not templates.is_layout(spec.path)}
-    settings = Settings(**daemon, **budget)
+    settings = Settings(**daemon, **budget, **fetch)
     config = Config(settings=settings, models=models, templates=tuple(made_of), defaults=defaults)
     models |= find(config)
     known = [*tables, *models]
@@ -151,6 +153,10 @@ def _without_schedule(path: KeyPath, table: Mapping[str, object], report: Report
     return {name: value for name, value in table.items() if name != "prewarm"}
 
 
+def _is_url_of_a_file(value: object) -> bool:
+    return isinstance(value, str) and is_url(value) and not is_folder(value)
+
+
 def _check_together(path: KeyPath, table: Mapping[str, object], report: Report, whole: bool) -> None:
     """What one key demands of the others."""
     runtime = table.get("runtime")
@@ -163,6 +169,8 @@ def _check_together(path: KeyPath, table: Mapping[str, object], report: Report, 
         report.wrong((*path, "max_loaded"), "only a family has it", 'leave it out, or name a family as "strategy/*"')
     if family and table.get("tier") == Tier.RESIDENT:
         report.wrong((*path, "tier"), "a family cannot be resident: its members are not known", 'write "on-demand"')
+    if "sha256" in table and not _is_url_of_a_file(table.get("path")):
+        report.wrong((*path, "sha256"), "only of a file that is fetched", "leave it out, or write a URL as path")
     options = table.get("options")
     if isinstance(options, dict):
         _check_options(path, options, runtime, report)

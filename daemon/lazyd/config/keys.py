@@ -11,12 +11,30 @@ from . import compounds, kinds, services
 from .readiness import FALLBACK, PREWARM, WARMUP
 from .rows import EACH_GPU, Each, Group, Key
 
-__all__ = ["BUDGET", "BUILT_RUNTIMES", "DAEMON", "EACH_GPU", "MODEL", "REQUIRED", "TABLES", "Each", "Group", "Key"]
+__all__ = [
+    "BUDGET",
+    "BUILT_RUNTIMES",
+    "DAEMON",
+    "EACH_GPU",
+    "FETCH",
+    "MODEL",
+    "REQUIRED",
+    "TABLES",
+    "Each",
+    "Group",
+    "Key",
+]
 
 BUILT_RUNTIMES = ("llama_cpp", "onnx", "python", "torchscript", "service")
 LATER_RUNTIMES = ("paddle",)
 
-REQUIRED = {"llama_cpp": ("path",), "onnx": ("path",), "python": ("factory",), "torchscript": ("path",), "service": ("command",)}
+REQUIRED = {
+    "llama_cpp": ("path",),
+    "onnx": ("path",),
+    "python": ("factory",),
+    "torchscript": ("path",),
+    "service": ("command",),
+}
 """Keys without which a runtime has nothing to load."""
 
 ONE_AT_A_TIME = ("llama_cpp",)
@@ -112,9 +130,18 @@ MODEL = (
     ),
     Key(
         "path",
-        "The model's file. Required by llama_cpp.",
-        kinds.Path(urls_later=True),
+        "The model's file, or a URL (s3://, gs://, oss://, https://, file://) that it is fetched from when it is first "
+        "needed; one that ends in / means all files below it. Required by llama_cpp.",
+        kinds.Path(urls=True),
         example='"/var/lib/lazyd/models/gemma-3-270m-q4_k_m.gguf"',
+    ),
+    Key(
+        "sha256",
+        "Of the file that a URL in path names. What has another one is not used, and what has this one is never "
+        "looked up again.",
+        kinds.Sha256(),
+        example='"9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"',
+        apart=True,
     ),
     Key(
         "factory",
@@ -278,7 +305,6 @@ MODEL = (
         "Load its file although that runs what its author wrote: a pickle, or an exported program of PyTorch.",
         kinds.Bool(),
         default="false",
-        only=("torchscript",),
     ),
     Key(
         "ram_lock",
@@ -338,4 +364,4 @@ FETCH = (
     ),
 )
 
-TABLES = ("daemon", "budget", "models", "discover", "aliases")
+TABLES = ("daemon", "budget", "fetch", "models", "discover", "aliases")

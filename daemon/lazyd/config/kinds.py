@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from ..urls import EXTRAS, is_url, masked, scheme
 from .given import described, short, string
 from .problems import Fault, Wrong, choose, quoted
 from .quantities import (
@@ -28,7 +29,7 @@ from .quantities import (
 )
 
 _ATTRIBUTE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://", re.ASCII)
+_SHA256 = re.compile(r"[0-9a-f]{64}")
 NOT_YET = "is not built yet"
 
 
@@ -216,21 +217,39 @@ class Path(Plain):
     """Relative ones start from the directory of the file that has them, ``~/`` from home."""
 
     words: str = "path"
-    urls_later: bool = False
+    urls: bool = False
+    """It may be a URL."""
 
     def read(self, value: object, base: str) -> str:
         text = string(value, "a path in quotes", '"/var/lib/lazyd/models/gemma.gguf"')
         if not text or "\0" in text:
             raise Wrong(Fault(f"{quoted(text)} is not a path", "write the path of a file"))
-        if _SCHEME.match(text):
-            what = f"fetching {quoted(text)} {NOT_YET}" if self.urls_later else f"{quoted(text)} is not a path"
-            raise Wrong(Fault(what, "write the path of a file on this machine"))
+        if is_url(text) and self.urls:
+            return _url(text)
+        if is_url(text):
+            raise Wrong(Fault(f"{quoted(masked(text))} is not a path", "write the path of a file on this machine"))
         full = os.path.expanduser(text)
         if full.startswith("~"):
             raise Wrong(Fault(f"{quoted(text)} names an unknown home", "write the whole path"))
         if not base and not full.startswith("/"):
             raise Wrong(Fault(f"{quoted(text)} starts from no directory", "write the whole path"))
         return os.path.normpath(os.path.join(base, full))
+
+    def show(self, value: str) -> object:
+        return masked(value)
+
+
+@dataclass(frozen=True)
+class Sha256(Plain):
+    """64 hexadecimal digits; as sha256sum prints them."""
+
+    words: str = "SHA-256, in hexadecimal"
+
+    def read(self, value: object, _base: str) -> str:
+        text = string(value, "a SHA-256 in quotes", '"9f86d0…", as sha256sum prints it').lower()
+        if not _SHA256.fullmatch(text):
+            raise Wrong(Fault(f"{quoted(text)} is not a SHA-256", "write the 64 digits that sha256sum prints"))
+        return text
 
 
 @dataclass(frozen=True)
@@ -265,6 +284,16 @@ class Attribute(Plain):
         if not _ATTRIBUTE.fullmatch(text):
             raise Wrong(Fault(f"{quoted(text)} is not a factory", 'write "package.module:function"'))
         return text
+
+
+def _url(text: str) -> str:
+    """A URL from which files are fetched. Raises `Wrong`."""
+    if scheme(text) not in EXTRAS:
+        known = ", ".join(f"{name}://" for name in EXTRAS)
+        raise Wrong(Fault(f"nothing is fetched from {quoted(scheme(text) + '://')}", f"understood: {known}"))
+    if not text.partition("://")[2].strip("/"):
+        raise Wrong(Fault(f"{quoted(masked(text))} names no file", "write the whole URL, as s3://bucket/model.gguf"))
+    return text
 
 
 def _positive(size: int) -> int:

@@ -7,6 +7,7 @@ import stat
 from collections.abc import Callable, Iterator
 
 from ..core.spec import Config, ModelSpec, Warmup
+from ..urls import is_url
 from .problems import KeyPath, nearest, quoted
 from .recipes import find
 
@@ -32,7 +33,7 @@ class _Look:
     def at(self, spec: ModelSpec) -> list[tuple[KeyPath, str, str]]:
         """Key, path and what is wrong with it."""
         looked: list[tuple[KeyPath, str, str | None]] = []
-        if spec.path:
+        if spec.path and not is_url(spec.path):
             # A directory can be a model, though not one of llama_cpp.
             looked.append((("path",), spec.path, _file(spec.path, directory=spec.runtime != "llama_cpp")))
         if spec.env_file:

@@ -24,8 +24,8 @@ def toml() -> str:
     lines = [
         "# lazyd: what the daemon is given, and which models it owns. Every key there is stands here.",
         "#",
-        "# Remove the # in front of a key to set it. In [daemon] and [budget] the values shown are the",
-        "# defaults, in models they are examples.",
+        "# Remove the # in front of a key to set it. In [daemon], [budget] and [fetch] the values shown are",
+        "# the defaults, in models they are examples.",
         '# Quantities carry units: "250ms", "30s", "10min", "1h 30min"; "700MiB", "20GiB", "2GB"; "80%".',
         "# Files in lazyd.d beside this one are read after it, in name order, and override it key by key.",
         "# Check with: lazyd --check      Put in force with: lazyctl reload",
@@ -34,6 +34,8 @@ def toml() -> str:
         *_keys(keys.DAEMON),
         "[budget]",
         *_keys(keys.BUDGET),
+        "[fetch]",
+        *_keys(keys.FETCH),
         '# One table a model, [models.NAME] or [models."NAME:VERSION"]; names with . / : * are quoted.',
         "#[models.gemma]",
         *_keys(_usable(("llama_cpp",))),
@@ -69,8 +71,8 @@ def toml() -> str:
 
 def markdown() -> str:
     """One table of keys per table of the configuration."""
-    tables = ((("daemon",), keys.DAEMON), (("budget",), keys.BUDGET), (("models", "NAME"), keys.MODEL))
-    return "\n".join(line for path, table in tables for line in _table(path, table))
+    top = ((("daemon",), keys.DAEMON), (("budget",), keys.BUDGET), (("fetch",), keys.FETCH))
+    return "\n".join(line for path, table in (*top, (("models", "NAME"), keys.MODEL)) for line in _table(path, table))
 
 
 def _table(path: tuple[str, ...], table: tuple[Key, ...]) -> Iterable[str]:

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from ..core.spec import REGISTERED, Config
+from ..core.spec import REGISTERED, Config, ModelSpec
 from ..places import registered_file
 from .files import Mark
 from .problems import Problem
@@ -80,7 +80,12 @@ def of(config: Config) -> Tables:
     from .shown import shown
 
     specs = {key: spec for key, spec in config.models.items() if spec.source == REGISTERED}
-    return {key: {**shown(spec), **({"env": spec.env} if spec.env else {})} for key, spec in specs.items()}
+    return {key: {**shown(spec), **_secret(spec)} for key, spec in specs.items()}
+
+
+def _secret(spec: ModelSpec) -> dict[str, object]:
+    """What people are not shown of a spec."""
+    return {name: value for name, value in (("env", spec.env), ("path", spec.path)) if value}
 
 
 def _contents(state: str) -> bytes:

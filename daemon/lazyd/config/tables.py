@@ -15,6 +15,7 @@ from .sources import Sources
 
 DAEMON = {key.name: key for key in keys.DAEMON}
 BUDGET = {key.name: key for key in keys.BUDGET}
+FETCH = {key.name: key for key in keys.FETCH}
 MODEL = {key.name: key for key in keys.MODEL}
 _GROUPS = {key.name: {row.name for row in key.kind.keys} for key in keys.MODEL if isinstance(key.kind, Group)}
 """The keys of the tables inside a model's."""
@@ -113,7 +114,12 @@ def _elsewhere(name: str, path: KeyPath) -> str | None:
     if len(path) > 3:  # in a table inside a model's
         group = _group_of(name)
         return _below(path, group) if group else f"[{key_text(path[:2])}]" if name in MODEL else None
-    places = (("daemon", "[daemon]", DAEMON), ("budget", "[budget]", BUDGET), ("models", "[models.NAME]", MODEL))
+    places = (
+        ("daemon", "[daemon]", DAEMON),
+        ("budget", "[budget]", BUDGET),
+        ("fetch", "[fetch]", FETCH),
+        ("models", "[models.NAME]", MODEL),
+    )
     return next((shown for place, shown, known in places if place != path[0] and name in known), None)
 
 

@@ -122,6 +122,10 @@ class ModelSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, g
     version: str = ""
     runtime: str
     path: str | None = None
+    sha256: str | None = None
+    """Of the file that a URL in `path` names."""
+    fetched: str | None = None
+    """Where that is found once it has been fetched: the manager says so, and no configuration."""
     factory: str | None = None
     tier: Tier = Tier.ON_DEMAND
     idle_timeout_s: float | None = 600.0
@@ -216,6 +220,8 @@ class ModelSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, g
         import hashlib  # 3 ms that the start of a daemon with nothing loaded need not pay
 
         made_from = [getattr(self, field) for field in MADE_FROM]
+        if self.sha256 is not None:
+            made_from.append(self.sha256)
         return hashlib.blake2s(msgspec.json.encode(made_from, order="deterministic"), digest_size=8).hexdigest()
 
 
@@ -233,6 +239,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     max_reserved: float = 0.75
     """The part of a device's budget that reservations of one user may hold together."""
     max_hold_s: float = 600.0
+    fetch_disk: float | int = 0.5
+    """What fetched files may hold of the disk that they are on; a float is a fraction of it."""
+    revalidate_s: float | None = 600.0
+    """How long what was fetched counts as what is there."""
     history: int = 200_000
     """So many uses are kept, for ``lazyctl simulate``; 0: none."""
 

@@ -23,7 +23,7 @@ FAMILY = '[models."s/*"]\nruntime = "python"\nfactory = "m:f"\n'
     ("text", "line"),
     [
         ("[dameon]\nlinger = 1", "0.toml:1: dameon: unknown table or key; did you mean daemon?"),
-        ("[gemma]", "0.toml:1: gemma: unknown table or key; valid: daemon, budget, models, discover, aliases"),
+        ("[gemma]", "0.toml:1: gemma: unknown table or key; valid: daemon, budget, fetch, models, discover, aliases"),
         (
             MODEL_M + 'idle_timout = "5min"',
             "0.toml:4: models.m.idle_timout: unknown key; did you mean idle_timeout?",
@@ -107,7 +107,10 @@ def test_a_wrong_type_or_value_says_what_was_expected(lines: Lines, text: str, s
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("[models.m]\npath = '/m'", f"0.toml:1: models.m.runtime: missing; say what loads it: {', '.join(BUILT_RUNTIMES)}"),
+        (
+            "[models.m]\npath = '/m'",
+            f"0.toml:1: models.m.runtime: missing; say what loads it: {', '.join(BUILT_RUNTIMES)}",
+        ),
         ("[models.m]\nruntime = 'llama_cpp'", 'models.m.path: missing: runtime "llama_cpp" needs it; write path = "'),
         ("[models.m]\nruntime = 'python'", 'models.m.factory: missing: runtime "python" needs it; write factory ='),
         (MODEL_M + "factory = 'm:f'", 'models.m.factory: runtime "llama_cpp" has no such key; leave it out'),
@@ -168,9 +171,15 @@ def test_a_runtime_that_is_not_built_yet_is_an_error(lines: Lines, runtime: str)
     assert line == f'0.toml:2: models.m.runtime: "{runtime}" is not built yet; built: {", ".join(BUILT_RUNTIMES)}'
 
 
-def test_fetching_a_model_is_not_built_yet(lines: Lines) -> None:
-    (line,) = lines(MODEL_M.replace("/m.gguf", "s3://models/m.gguf"))
-    assert 'fetching "s3://models/m.gguf" is not built yet; write the path of a file on this machine' in line
+def test_what_is_fetched_is_not_looked_for_on_this_machine(lines: Lines) -> None:
+    assert lines(MODEL_M.replace("/m.gguf", "s3://models/m.gguf")) == []
+
+
+def test_only_a_file_that_is_fetched_has_a_checksum(lines: Lines) -> None:
+    checksum = f'\nsha256 = "{"ab" * 32}"'
+    (line,) = (line for line in lines(MODEL_M + checksum) if "sha256" in line)
+    assert "models.m.sha256: only of a file that is fetched; leave it out, or write a URL as path" in line
+    assert lines(MODEL_M.replace("/m.gguf", "s3://models/m.gguf") + checksum) == []
 
 
 @pytest.mark.parametrize(
@@ -333,7 +342,10 @@ def test_what_may_stand_in_an_unreadable_file_is_not_called_missing(lines: Lines
 
 def test_a_problem_is_one_line_whatever_the_key_holds(lines: Lines) -> None:
     (line,) = lines('"a\\nb\\u001b[31m" = 1')
-    assert line == r'0.toml:1: "a\nb\x1b[31m": unknown table or key; valid: daemon, budget, models, discover, aliases'
+    assert (
+        line
+        == r'0.toml:1: "a\nb\x1b[31m": unknown table or key; valid: daemon, budget, fetch, models, discover, aliases'
+    )
 
 
 @pytest.mark.parametrize("table", ["daemon", "budget"])

@@ -110,7 +110,8 @@ def test_every_built_key_is_a_field_that_exists() -> None:
 
 def test_every_field_of_a_spec_can_be_configured() -> None:
     configured = {key.target for key in keys.MODEL if key.built}
-    assert set(ModelSpec.__struct_fields__) - configured == {"name", "version", "source", "found_by", "idle_written"}
+    others = {"name", "version", "source", "found_by", "idle_written", "fetched"}
+    assert set(ModelSpec.__struct_fields__) - configured == others
 
 
 def test_the_page_has_the_tables_of_keys() -> None:

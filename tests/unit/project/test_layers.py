@@ -20,6 +20,7 @@ ALLOWED = {
     "lazyd.durable": (),
     "lazyd.errors": (),
     "lazyd.places": (),
+    "lazyd.urls": (),
     "lazyd.wire": ("lazyd.errors",),
     "lazyd.client": ("lazyd.errors", "lazyd.places", "lazyd.wire"),
     "lazyd.config": (
@@ -28,6 +29,7 @@ ALLOWED = {
         "lazyd.places",
         "lazyd.runtimes.llama_cpp_locked",
         "lazyd.runtimes.service_words",
+        "lazyd.urls",
     ),
     "lazyd.devices": ("lazyd.core",),
     "lazyd.replay": ("lazyd.core", "lazyd.manager.readiness.schedules"),
