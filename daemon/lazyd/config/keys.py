@@ -25,8 +25,8 @@ __all__ = [
     "Key",
 ]
 
-BUILT_RUNTIMES = ("llama_cpp", "onnx", "python", "torchscript", "service")
-LATER_RUNTIMES = ("paddle",)
+BUILT_RUNTIMES = ("llama_cpp", "onnx", "paddle", "python", "torchscript", "service")
+LATER_RUNTIMES: tuple[str, ...] = ()
 
 REQUIRED = {
     "llama_cpp": ("path",),
