@@ -86,9 +86,11 @@ def route_of(world: World, name: str) -> Route | None:
 
 
 def link(world: World, route: Route) -> None:
-    """The models that it may lead to know of it."""
+    """The models that it may lead to know of it, and stay."""
     for model in models(world, route):
         model.routes[route.name] = route
+        if model.instance is not None:
+            model.instance.replaced = False
 
 
 def models(world: World, route: Route) -> list[Model]:

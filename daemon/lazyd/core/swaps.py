@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from . import parking, routes, waiting
 from .effects import Revoke
-from .records import Instance, Model, Route
+from .records import Instance, Model, Route, Waiter
 from .spec import Swap
 from .world import World
 
@@ -84,8 +84,22 @@ def look(world: World, model: Model) -> None:
     if model.awaited is not None and not is_next(model) and is_settled(world, model):
         model.awaited = None
     if model.waiters and routes.is_paused(world, model):
-        for waiter in [waiter for waiter in model.waiters if waiter.route is not None]:
-            hand_over(world, model, world.routes.get(waiter.route or ""))
+        for name in dict.fromkeys(waiter.route for waiter in model.waiters if waiter.route is not None):
+            hand_over(world, model, world.routes.get(name))
+    if model.routes and routes.is_fit(model):
+        take_over(world, model)
+
+
+def take_over(world: World, model: Model) -> None:
+    """Who waits for another share of a name need not any more, unless a sticky key has sent him there."""
+    for route in model.routes.values():
+        if len(route.shares) == 1 or model.key not in route.shares:
+            continue
+        for other in routes.models(world, route):
+            if other.waiters and not routes.is_fit(other):
+                for waiter in [w for w in other.waiters if w.route == route.name and w.sticky is None]:
+                    move(world, waiter, model)
+                routes.expect(world, other)
 
 
 def is_settled(world: World, model: Model) -> bool:
@@ -155,11 +169,17 @@ def hand_over(world: World, model: Model, route: Route | None) -> None:
     if route is None:
         return
     for waiter in list(model.waiters):
-        if waiter.route != route.name or (waiter.detour is not None and waiter.detour.wanted is not model):
+        if waiter.route != route.name:
             continue
         other = routes.choose(world, route, waiter.sticky)
         if other is not None and other is not model and not routes.is_paused(world, other):
-            waiting.move(world, waiter, other)
+            move(world, waiter, other)
+
+
+def move(world: World, waiter: Waiter, model: Model) -> None:
+    """It waits for this one instead, unless it stands in for another in its line, as a fallback."""
+    if waiter.detour is None or waiter.detour.wanted is waiter.model:
+        waiting.move(world, waiter, model)
 
 
 def unlink(world: World, route: Route, model: Model) -> None:

@@ -157,3 +157,11 @@ def test_what_came_of_repeated_calls_is_added_up() -> None:
         compared = routes.Compared(equal=2, different=1)
         story.tell(events.Shadowed(name="reader", shadow="ocr:4", compared=compared))
     assert story.core.world.compared["reader", "ocr:4"] == routes.Compared(equal=4, different=2)
+
+
+def test_who_waits_for_one_share_is_answered_by_another_that_is_ready_first() -> None:
+    story = Story(*OCR, splits={"reader": Split(weights={"ocr:3": 1, "ocr:4": 1})})
+    first, second = story.get("reader"), story.get("reader")
+    assert {story.state("ocr:3"), story.state("ocr:4")} == {State.LOADING}
+    story.ready("ocr:4")
+    assert [version(story, request) for request in (first, second)] == ["4", "4"]

@@ -270,3 +270,15 @@ def test_a_swap_outlives_a_host_that_is_away_and_ends_with_one_that_is_lost(even
     story.tell(event)
     is_lost = isinstance(event, events.HostLost)
     assert (story.core.world.routes["ocr"].before is None) is is_lost
+
+
+def test_a_version_that_one_name_leaves_and_another_comes_to_mean_stays() -> None:
+    story = Story(OLD, NEW, aliases={"reader": "ocr:3", "stable": "ocr:4"})
+    for model in ("ocr:3", "ocr:4"):
+        story.hot(model)
+    for name in ("reader", "stable"):
+        request = story.get(name)
+        story.end_call(story.call(request))
+    story.configure(OLD, NEW, aliases={"reader": "ocr:4", "stable": "ocr:3"})
+    story.wait(20)
+    assert [story.state(model) for model in ("ocr:3", "ocr:4")] == [State.READY, State.READY]
