@@ -18,7 +18,8 @@ def with_whole_paths(table: Mapping[str, Any], base: str) -> dict[str, Any]:
         kind: Any = key.kind
         if key.name in made and _is_path(kind):
             with contextlib.suppress(Wrong):
-                made[key.name] = kind.show(kind.read(made[key.name], base))
+                whole = kind.read(made[key.name], base)
+                made[key.name] = list(whole) if isinstance(whole, tuple) else whole
     warmup = made.get("warmup")
     for given in (warmup.get("args"), warmup.get("kwargs")) if isinstance(warmup, dict) else ():
         for found in recipes.find(given, ()):

@@ -69,6 +69,7 @@ class Configuration:
         self._systemd = systemd
         self._note = note
         self._changing = asyncio.Lock()
+        self._keeping = asyncio.Lock()
         self._of_files = _lines(loaded.problems)
         self.state = state
         self.config: Config = loaded.config
@@ -102,8 +103,8 @@ class Configuration:
 
     async def keep(self) -> None:
         """Keeps what was loaded as the last accepted, for a start with wrong files."""
-        loaded = self._loaded
-        problem = await asyncio.to_thread(configs.accept, loaded, self.state)
+        async with self._keeping:  # one after the other, or an older one could be written last
+            problem = await asyncio.to_thread(configs.accept, self._loaded, self.state)
         if problem is not None:
             log.warning("%s", problem)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any, NoReturn
@@ -13,7 +14,7 @@ import pytest
 
 from lazyd import config as configs
 from lazyd import durable
-from lazyd.config import Origin, registered
+from lazyd.config import Origin, accepted, registered
 from lazyd.config.files import marks_of
 from lazyd.errors import Conflict, InvalidSpec, ModelNotFound, NotKept
 from lazyd.manager.adding import key_of
@@ -226,3 +227,25 @@ async def test_the_quick_form_follows_what_is_registered(live: Live) -> None:
     assert loaded.origin is Origin.UNCHANGED
     assert loaded.config is not None
     assert loaded.config.models.keys() == {"m", "r"}
+
+
+async def test_what_is_kept_last_is_the_newest(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
+    accept, entered, going_on = configs.accept, threading.Event(), threading.Event()
+
+    def slowly(*given: Any) -> Any:
+        if not entered.is_set():
+            entered.set()
+            going_on.wait(20)
+        return accept(*given)
+
+    monkeypatch.setattr(configs, "accept", slowly)
+    first = asyncio.create_task(live.configuration.keep())
+    await until(entered.is_set)
+    second = asyncio.create_task(live.registering.register("r", SPEC))
+    await until(lambda: "r" in live.models)
+    going_on.set()
+    await asyncio.gather(first, second)
+    kept = accepted.read(live.state)
+    config = kept.config() if kept is not None else None
+    assert config is not None
+    assert config.models.keys() == {"m", "r"}
