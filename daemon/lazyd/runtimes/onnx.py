@@ -100,13 +100,13 @@ class OnnxRuntime:
 
     def load(self, spec: dict[str, Any], member: str | None, progress: Progress) -> OnnxModel:  # noqa: ARG002
         path, options = str(spec.get("path") or ""), Options.of(spec.get("options", {}))
-        head = onnx_head.read(path)
+        checked.model_file(path, "onnx", "an ONNX file")
         progress("importing", None)
         from .onnx_model import OnnxModel
 
         on = (spec.get("placement") or {}).get("on", "ram")
         limit = spec.get("memory_bytes") if spec.get("hard_limit") else None
-        return OnnxModel(path, head, options, on, limit, progress)
+        return OnnxModel(path, options, on, limit, progress)
 
 
 def _files(path: str) -> list[str]:

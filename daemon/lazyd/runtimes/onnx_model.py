@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import onnxruntime
 
-from . import CallCancelled, arrays, onnx_options
+from . import CallCancelled, arrays, onnx_head, onnx_options
 from .arrays import TEXT, Port
 
 if TYPE_CHECKING:
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
     from . import Cancellation, Progress
     from .onnx_options import Options
-    from .onnx_reader import Head
 
 if hasattr(onnxruntime, "disable_telemetry_events"):
     onnxruntime.disable_telemetry_events()
@@ -34,7 +33,7 @@ def run(inputs: Any, outputs: Any = None) -> tuple[Any, Any]:
 class OnnxModel:
     """Fulfils `lazyd.runtimes.LoadedModel`. A session answers any number of threads at once."""
 
-    def __init__(self, path: str, head: Head, options: Options, on: str, limit: int | None, progress: Progress) -> None:
+    def __init__(self, path: str, options: Options, on: str, limit: int | None, progress: Progress) -> None:
         """Placed ``on`` ``ram`` or ``gpu``, and there held to `limit` bytes. Raises `ValueError`."""
         if on == "gpu" and hasattr(onnxruntime, "preload_dlls"):
             onnxruntime.preload_dlls()  # CUDA's own libraries may be installed as packages of Python
@@ -48,7 +47,7 @@ class OnnxModel:
         used = self._session.get_providers()
         if on == "gpu" and not set(used) & set(onnx_options.ON_GPUS):
             raise ValueError(f"{providers[0][0]} cannot be used here: the log says why")
-        self._inputs = _ports(self._session.get_inputs(), head.inputs, options.dimensions)
+        self._inputs = _ports(self._session.get_inputs(), path, options.dimensions)
         self._outputs = [output.name for output in self._session.get_outputs()]
         self._run_entries = dict(options.run)
         if options.shrinks:
@@ -137,11 +136,11 @@ def _session_options(options: Options) -> Any:
     return how
 
 
-def _ports(inputs: Sequence[Any], said: Sequence[Port], dimensions: Mapping[str, int]) -> list[Port]:
-    """What the session takes. Its file knows one thing better: for the library an array without a shape and a single
-    number are the same."""
-    by_name = {port.name: port for port in said}
-    return [_fixed(by_name.get(found.name) or _port(found), dimensions) for found in inputs]
+def _ports(inputs: Sequence[Any], path: str, dimensions: Mapping[str, int]) -> list[Port]:
+    """What the session takes. Its file knows one thing better: for the library a single number and an array without a
+    shape are the same."""
+    said = {} if all(found.shape for found in inputs) else {port.name: port for port in onnx_head.read(path).inputs}
+    return [_fixed(said.get(found.name) or _port(found), dimensions) for found in inputs]
 
 
 def _port(found: Any) -> Port:
