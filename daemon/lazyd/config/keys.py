@@ -31,6 +31,7 @@ LATER_RUNTIMES: tuple[str, ...] = ()
 REQUIRED = {
     "llama_cpp": ("path",),
     "onnx": ("path",),
+    "paddle": ("path",),
     "python": ("factory",),
     "torchscript": ("path",),
     "service": ("command",),
