@@ -32,6 +32,7 @@ REQUIRED = {
     "llama_cpp": ("path",),
     "onnx": ("path",),
     "paddle": ("path",),
+    "paddle": ("path",),
     "python": ("factory",),
     "torchscript": ("path",),
     "service": ("command",),
