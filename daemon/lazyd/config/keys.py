@@ -32,7 +32,6 @@ REQUIRED = {
     "llama_cpp": ("path",),
     "onnx": ("path",),
     "paddle": ("path",),
-    "paddle": ("path",),
     "python": ("factory",),
     "torchscript": ("path",),
     "service": ("command",),
