@@ -26,11 +26,11 @@ example-%: setup  ## one of examples/, such as make example-ocr: it tells what i
 # The same schedules each time: a change is judged by itself. `make quick` and `make sim` draw new ones.
 test: lint types fakes  ## everything: formatting, lint, types, unit, simulation, integration, soak, a real GPU, systemd
 	@echo "== tests"
-	@SIM_SEED=$${SIM_SEED:-1} $(BIN)/pytest tests/unit tests/sim tests/integration tests/soak tests/gpu tests/systemd
+	@SIM_SEED=$${SIM_SEED:-1} $(BIN)/pytest -n 4 tests/unit tests/sim tests/integration tests/soak tests/gpu tests/systemd
 
 quick: lint types fakes  ## what one runs while writing: under a minute
 	@echo "== unit tests and a short simulation"
-	@SIM_EVENTS=10000 $(BIN)/pytest -q tests/unit tests/sim
+	@SIM_EVENTS=10000 $(BIN)/pytest -q -n 2 tests/unit tests/sim
 
 lint: setup  ## formatting and lint
 	@echo "== formatting and lint"

@@ -185,5 +185,5 @@ def test_a_worker_that_is_killed_during_a_call_is_reported(manager: Manager) -> 
 
 
 def test_what_a_model_holds_is_measured(manager: Manager, worker: str) -> None:
-    measured = manager.measure(worker)
-    assert 98_000_000 < measured < 500_000_000
+    measured = manager.measure(worker)  # other processes may share the pages of its file
+    assert 20_000_000 < measured < 500_000_000

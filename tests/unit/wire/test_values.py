@@ -176,7 +176,7 @@ def test_unpacked_array_is_a_writable_view_of_its_buffer() -> None:
         numpy.zeros(2, "i4,f4"),
         {"a": {"b": print}},
     ],
-    ids=repr,
+    ids=["object", "set", "complex", "tuple as key", "bool as key", "array of objects", "array of records", "function"],
 )
 def test_what_cannot_be_sent_is_named(value: Any) -> None:
     with pytest.raises(NotSendable):
