@@ -107,7 +107,7 @@ def means(route: Route, key: str) -> bool:
 
 def choose(world: World, route: Route, sticky: str | None) -> Model | None:
     """The model that is to answer one request."""
-    if route.before is not None and (before := world.models.get(route.before)) is not None and serves(before):
+    if route.before is not None and (before := world.models.get(route.before)) is not None and serves(world, before):
         return before
     able = able_of(world, route)
     chosen = world.find(by_key(able, f"{route.name}\0{sticky}") if sticky is not None else by_turn(route, able))
@@ -159,9 +159,9 @@ def is_fit(model: Model) -> bool:
     return instance is not None and instance.state is State.READY and instance.warmup not in UNFIT
 
 
-def serves(model: Model) -> bool:
-    """It answers, or is asked whether it can leave."""
-    return model.instance is not None and model.instance.state in SERVES
+def serves(world: World, model: Model) -> bool:
+    """It answers, or is asked whether it can leave; its warm-up has not failed."""
+    return model.instance is not None and model.instance.state in SERVES and not is_paused(world, model)
 
 
 def is_paused(world: World, model: Model) -> bool:

@@ -49,11 +49,13 @@ def reroute(world: World, route: Route, shares: dict[str, int]) -> None:
     route.paused.clear()
     new = routes.models(world, route)
     if not any(routes.is_fit(model) for model in new):
-        begin(world, route, [model for model in old if routes.serves(model) and model not in new])
+        begin(world, route, [model for model in old if routes.serves(world, model) and model not in new])
     routes.link(world, route)
     world.resolved.pop(route.name, None)
     for model in old:
-        if model.key != route.before and list(shares) != [model.key]:
+        if list(shares) == [model.key]:
+            hand_over(world, model, route)
+        elif model.key != route.before:
             send_away(world, route, model)
         world.touch(model)
     for model in new:
@@ -62,7 +64,7 @@ def reroute(world: World, route: Route, shares: dict[str, int]) -> None:
 
 def begin(world: World, route: Route, serving: list[Model]) -> None:
     """None of what a name means is ready. If something is that it has meant, that answers or makes way, as the new
-    one's `swap` says."""
+    one's `swap` says; what another name means makes no way."""
     main = world.find(max(route.shares, key=lambda key: route.shares[key]))
     if not serving or main is None:
         return
@@ -70,7 +72,7 @@ def begin(world: World, route: Route, serving: list[Model]) -> None:
     if main.spec.swap is Swap.OVERLAP:
         route.before, route.failures = old.key, main.failures
         world.note("swap", main, f"{route.name} goes over to it from {old.key} when it is ready", name=route.name)
-    elif not old.kept and old.instance is not None:
+    elif not old.kept and old.instance is not None and old.routes.keys() <= {route.name}:
         old.instance.replaced = True
         main.after = old.instance
         world.note("swap", main, f"{route.name} goes over to it when {old.key} has left", name=route.name)
@@ -116,7 +118,7 @@ def advance(world: World, route: Route) -> None:
     """Whether a swap is over, as one of the new ones is ready, or the old one has gone. Else the new one is awaited."""
     old = world.models.get(route.before or "")
     new = [model for key in route.shares if (model := world.find(key)) is not None]
-    if old is None or not routes.serves(old):
+    if old is None or not routes.serves(world, old):
         finish(world, route, old, "the old one has left")
     elif any(routes.is_fit(model) for model in new):
         finish(world, route, old, "it is ready")
@@ -172,7 +174,8 @@ def hand_over(world: World, model: Model, route: Route | None) -> None:
         if waiter.route != route.name:
             continue
         other = routes.choose(world, route, waiter.sticky)
-        if other is not None and other is not model and not routes.is_paused(world, other):
+        has_to = not routes.means(route, model.key)
+        if other is not None and other is not model and (has_to or not routes.is_paused(world, other)):
             move(world, waiter, other)
 
 
@@ -208,7 +211,7 @@ def adopted(world: World) -> None:
         model = lease.instance.model
         if route is None or routes.means(route, model.key):
             continue
-        if not any(routes.is_fit(each) for each in routes.models(world, route)) and routes.serves(model):
+        if not any(routes.is_fit(each) for each in routes.models(world, route)) and routes.serves(world, model):
             begin(world, route, [model])
             routes.link(world, route)
             world.resolved.pop(route.name, None)
