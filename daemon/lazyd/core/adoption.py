@@ -126,6 +126,7 @@ def adopt_object(
         load_s=(not loads and told.load_s) or 0.0,
         loaded_s=told.load_s if told.state == State.WARMING else None,
         parks=told.parks,
+        url=told.url,
         served=told.last_used is not None,
         last_used=told.last_used if told.last_used is not None else told.since,
     )

@@ -26,6 +26,8 @@ class Granted(Outcome, frozen=True):
     waited_s: float
     degraded: str | None = None
     """Why it is not the model that was asked for."""
+    url: str | None = None
+    """Where a service is."""
     takes_turns: bool = False
     """The name means several models: the next call asks anew."""
 

@@ -304,6 +304,7 @@ class ObjectReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     last_used: float | None = None
     parks: bool = False
     """See `ObjectReady`."""
+    url: str | None = None
     warmup: str = ""
     """As in `ObjectReady`. Of one beside the calls of others also ``running``, where one of its calls is in
     flight, and in the end ``done`` or ``failed``."""
@@ -456,6 +457,8 @@ class ObjectReady(Event, frozen=True):
     model: str
     parks: bool = False
     """It can give back its device memory and stay."""
+    url: str | None = None
+    """Where a service is."""
     warmup: str = ""
     """``done``, ``waiting`` (it will be made beside the calls of others), ``known`` (none was made, as there is
     a record of one); empty: it has none."""

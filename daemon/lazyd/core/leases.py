@@ -79,6 +79,7 @@ def granted(
         version=version,
         worker=worker.id,
         endpoint=worker.endpoint,
+        url=lease.instance.url,
         cold_start=cold_start,
         waited_s=waited_s,
         degraded=degraded,

@@ -202,6 +202,7 @@ class Instance:
     """Somebody had a lease on it: a transient model leaves when the last one ends."""
     leaving: Leaving | None = None
     parks: bool = False
+    url: str | None = None
     """It can give back its device memory and stay."""
     parked_at: float | None = None
     """Since when it is parked."""

@@ -79,7 +79,7 @@ def took_too_long(world: World, worker_id: str, key: str) -> None:
 
 def ready(world: World, instance: Instance, told: ObjectReady | ObjectReport) -> None:
     """A load has ended well, and its warm-up, if it is made before that."""
-    instance.parks = told.parks
+    instance.parks, instance.url = told.parks, told.url
     if told.warmup == "done":
         succeeded(world, instance, told)
     elif told.warmup in AS_TOLD and not instance.ready_since:  # it is not warmed up again when it was parked

@@ -87,6 +87,7 @@ class Start:
         self._ready = spec.get("ready") or {}
         self._progress = progress
         self.port = port
+        self._is_open = False
         on_gpu = (spec.get("placement") or {}).get("on") == "gpu"
         self._words = {
             "port": str(port),
@@ -108,9 +109,8 @@ class Start:
 
     def _started(self) -> Program:
         self._progress("starting", None)
-        names = self._spec.get("env", {})
-        env = dict(os.environ)
-        env.update(zip(names, filled((env.get(name, "") for name in names), self._words)))
+        own = self._spec.get("env", {})
+        env = {**os.environ, **dict(zip(own, filled(own.values(), self._words)))}
         command = filled(self._spec["command"], self._words)
         line = re.compile(self._ready["line"]) if self._ready.get("line") else None
         try:
@@ -119,7 +119,8 @@ class Start:
             raise ServiceFailed(f"{command[0]} cannot be started: {error.strerror or error}") from None
 
     def _wait(self, program: Program) -> None:
-        """Until it is ready. What it writes is progress."""
+        """Until it is ready. That its port opens is progress, and what it writes before; later it may write of nothing
+        but how often it was asked whether it is ready."""
         limit_s = self._spec.get("load_timeout_s", DEFAULT_LOAD_TIMEOUT_S)
         heard, last = 0, time.monotonic()
         while not self._is_ready(program):
@@ -129,12 +130,16 @@ class Start:
                 raise ServiceFailed(
                     _with(f"the program has ended with {program.how_it_ended} before it was ready", program)
                 )
-            if program.written > heard:
+            if self._has_progressed(program, heard):
                 heard, last = program.written, time.monotonic()
                 self._progress("starting", None)
             elif limit_s is not None and time.monotonic() - last > PART_OF_TIMEOUT * limit_s:
                 raise ServiceFailed(_with(f"{self._what_is_missing(program)} (load_timeout)", program))
             program.ended.wait(LOOK_S)
+
+    def _has_progressed(self, program: Program, heard: int) -> bool:
+        was_open, self._is_open = self._is_open, self._is_open or service_ports.is_open(self.port)
+        return not was_open and (self._is_open or program.written > heard)
 
     def _is_ready(self, program: Program) -> bool:
         if not service_ports.is_open(self.port):

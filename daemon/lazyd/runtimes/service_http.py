@@ -72,7 +72,7 @@ class Answer:
     @property
     def _charset(self) -> str | None:
         """Of a text."""
-        if self._response.headers.get_content_maintype() != "text":
+        if "content-type" not in self._response.headers or self._response.headers.get_content_maintype() != "text":
             return None
         named = self._response.headers.get_content_charset("utf-8")
         try:

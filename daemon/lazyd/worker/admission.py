@@ -110,11 +110,13 @@ class Admission:
         known = self.objects[model]
         known.state, known.load_s, known.since = "warming", now - known.since, now
 
-    def loaded(self, model: str, now: float, *, parks: bool = False, warmth: Warmth | None = None) -> None:
+    def loaded(
+        self, model: str, now: float, *, parks: bool = False, url: str | None = None, warmth: Warmth | None = None
+    ) -> None:
         known = self.objects[model]
         before_s = (known.load_s or 0.0) if known.state == "warming" else 0.0
         known.state, known.load_s, known.since, known.parks = "ready", before_s + now - known.since, now, parks
-        known.warmth = warmth or Warmth()
+        known.url, known.warmth = url, warmth or Warmth()
 
     def parking(self, model: str, now: float) -> list[Action]:
         """Nothing is admitted any more. `Emptied` follows when no call is in flight, at once if it was drained."""
@@ -228,6 +230,7 @@ class Admission:
                     "loadS": known.load_s,
                     "lastUsed": known.last_used,
                     "parks": known.parks,
+                    "url": known.url,
                     "warmup": known.warmth.warmup,
                     "warmupS": known.warmth.seconds,
                     "runtime": known.warmth.runtime,

@@ -142,10 +142,10 @@ class Holdings:
         if changed:
             self._house.act([], changed=True)
 
-    def loaded(self, model: str, parks: bool, warmth: Warmth) -> None:
+    def loaded(self, model: str, parks: bool, url: str | None, warmth: Warmth) -> None:
         known = self._house.admission.objects[model]
         if known.state in LOADS:
-            self._house.admission.loaded(model, time.monotonic(), parks=parks, warmth=warmth)
+            self._house.admission.loaded(model, time.monotonic(), parks=parks, url=url, warmth=warmth)
             self._tell_ready(known)
             self._house.act([], changed=True)
 
@@ -164,7 +164,7 @@ class Holdings:
     def _tell_ready(self, known: Object) -> None:
         warmth = known.warmth
         told = {"warmup": warmth.warmup, "warmup_s": warmth.seconds, "runtime": warmth.runtime}
-        self._house.tell({"is": "ready", "model": known.model, "parks": known.parks, **told})
+        self._house.tell({"is": "ready", "model": known.model, "parks": known.parks, "url": known.url, **told})
 
     def parked(self, model: str) -> None:
         if self._house.admission.objects[model].state != "parking":

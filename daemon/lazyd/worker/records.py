@@ -77,6 +77,8 @@ class Object:
     last_used: float | None = None
     parks: bool = False
     """It can give back its device memory and stay."""
+    url: str | None = None
+    """Where a service is."""
     warmth: Warmth = field(default_factory=Warmth)
     drain: Drain | None = None
     leases: dict[str, Lease] = field(default_factory=dict)

@@ -48,6 +48,7 @@ class Lease(Reply, frozen=True):
     """None: a fallback's value is the answer."""
     endpoint: str | None = None
     token: str | None = None
+    url: str | None = None
     takes_turns: bool = False
     degraded: str | None = None
     value: object = None
@@ -237,6 +238,7 @@ class Methods:
                 version=outcome.version,
                 endpoint=outcome.endpoint or places.data_socket(self._runtime, outcome.worker),
                 token=outcome.token,
+                url=outcome.url,
                 cold_start=outcome.cold_start,
                 waited_sec=outcome.waited_s,
                 degraded=outcome.degraded,

@@ -61,6 +61,7 @@ def _became_ready(worker: str, new: ObjectReport) -> ObjectReady:
         worker=worker,
         model=new.model,
         parks=new.parks,
+        url=new.url,
         warmup="waiting" if new.warmup in ("running", "failed") else new.warmup,
         warmup_s=new.warmup_s,
         runtime=new.runtime,

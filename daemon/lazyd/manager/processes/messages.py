@@ -142,6 +142,7 @@ class Warming(Said, frozen=True):
 class Ready(Said, frozen=True):
     model: str
     parks: bool = False
+    url: str | None = None
     warmup: str = ""
     warmup_s: float = 0.0
     runtime: str = ""
@@ -151,6 +152,7 @@ class Ready(Said, frozen=True):
             worker=worker,
             model=self.model,
             parks=self.parks,
+            url=self.url,
             warmup=self.warmup,
             warmup_s=self.warmup_s,
             runtime=self.runtime,
