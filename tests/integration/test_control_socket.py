@@ -113,17 +113,6 @@ def test_the_stock_varlink_client_works(daemon: Daemon) -> None:
             assert error.value.parameters()["nearest"] == "echo"
 
 
-@pytest.mark.parametrize("method", ["Register", "Deregister"])
-def test_what_is_not_built_yet_says_so(daemon: Daemon, method: str) -> None:
-    parameters: dict[str, Any] = {
-        "Register": {"spec": {}},
-        "Deregister": {"model": "echo"},
-    }[method]
-    with daemon.start() as client, pytest.raises(Refused) as refused:
-        client.call(method, **parameters)
-    assert refused.value.name == f"{SERVICE}.MethodNotImplemented"
-
-
 def test_a_message_of_20_mb_ends_its_connection_alone(daemon: Daemon) -> None:
     with daemon.start() as other, daemon.client() as large:
         large.send("Get", {"model": "x" * 20_000_000})
@@ -385,9 +374,10 @@ def test_who_is_neither_admin_nor_in_the_group_may_do_nothing(daemon: Daemon) ->
     if os.getuid() != 0:
         pytest.skip("needs root to call as somebody else")
     daemon.start().close()
-    reply = as_user(daemon, "Reload", {})
-    assert reply["error"] == "io.lazyd.PermissionDenied"
-    assert reply["parameters"]["method"] == "Reload"
+    for method, parameters in (("Reload", {}), ("Register", {"spec": {}}), ("Deregister", {"model": "echo"})):
+        reply = as_user(daemon, method, parameters)
+        assert reply["error"] == "io.lazyd.PermissionDenied"
+        assert reply["parameters"]["method"] == method
 
 
 def test_the_socket_is_for_those_who_may_open_it(daemon: Daemon) -> None:

@@ -21,7 +21,7 @@ Table = dict[str, Any]
     examples="""
         lazyctl add gemma --path /srv/models/gemma.gguf
         lazyctl add ocr:3 --runtime onnx --path det.onnx --set idle_timeout=5min
-        lazyctl add tts --runtime python --set factory=tts:load --set options.voice=amy
+        lazyctl add tts --runtime python --set factory=tts:load
         lazyctl add models.toml
     """
 )

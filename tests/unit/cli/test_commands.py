@@ -102,6 +102,26 @@ def test_socket_may_stand_anywhere(daemon: Daemon, lazyctl: Lazyctl, monkeypatch
         (["logs", "-f", "gemma"], "Logs", {"model": "gemma", "follow": True}),
         (["events"], "Subscribe", {}),
         (["reload"], "Reload", {}),
+        (["reload", "--now"], "Reload", {"now": True}),
+        (
+            ["add", "gemma:2", "--path", "/m/gemma.gguf", "--set", "options.n_ctx=512", "--set", "idle_timeout=5min"],
+            "Register",
+            {
+                "spec": {
+                    "name": "gemma:2",
+                    "runtime": "llama_cpp",
+                    "path": "/m/gemma.gguf",
+                    "options": {"n_ctx": 512},
+                    "idle_timeout": "5min",
+                }
+            },
+        ),
+        (
+            ["add", "tts", "--runtime", "python", "--set", "pin=true", "--now"],
+            "Register",
+            {"spec": {"name": "tts", "runtime": "python", "pin": True}, "now": True},
+        ),
+        (["remove", "gemma"], "Deregister", {"model": "gemma"}),
     ],
 )
 def test_a_command_asks_exactly_what_was_typed(
@@ -125,6 +145,8 @@ REPLIES: dict[str, Any] = {
     "Describe": describe(),
     "Pin": {},
     "Unpin": {},
+    "Register": {"model": "gemma"},
+    "Deregister": {},
     "Health": health(gemma="loaded", ocr="pending"),
     "Logs": [{"line": "first"}, {"line": "second"}, {}],
     "Subscribe": [event(reason="asked for"), event("evicted", dropped=3)],
@@ -139,6 +161,8 @@ REPLIES: dict[str, Any] = {
         (["unload", "gemma"], "unloaded gemma\n"),
         (["pin", "gemma"], "gemma is pinned: it is neither evicted nor unloaded for idleness\n"),
         (["unpin", "gemma"], "gemma is no longer pinned\n"),
+        (["add", "gemma", "--runtime", "python"], "gemma is registered\n"),
+        (["remove", "gemma", "ocr"], "gemma is removed\nocr is removed\n"),
         (["health"], "ready: 1 loaded, 1 pending\n"),
         (["health", "gemma"], "gemma: loaded\n"),
         (["logs", "gemma"], "first\nsecond\n"),
@@ -426,3 +450,41 @@ def test_status_of_a_daemon_that_has_stopped_gives_up(
     let_go.set()
     assert result.status == 69
     assert f"cannot be reached at {daemon.path}: no answer within" in result.error
+
+
+def test_a_file_is_registered_whole_and_its_paths_start_from_it(
+    daemon: Daemon, lazyctl: Lazyctl, tmp_path: Path
+) -> None:
+    known: set[str] = set()
+
+    def register(asked: dict[str, Any]) -> dict[str, Any]:
+        spec = asked["spec"]
+        if not set(spec.get("uses", ())) <= known:
+            raise errors.InvalidSpec(model=spec["name"], key="uses", reason="no model")
+        known.add(spec["name"])
+        return {"model": spec["name"]}
+
+    daemon.on["Register"] = register
+    file = tmp_path / "models.toml"
+    table = '[models.{}]\nruntime = "llama_cpp"\npath = "m.gguf"\n'
+    file.write_text(table.format("a") + 'uses = ["b"]\n' + table.format("b") + table.format('"c:1"'))
+    assert lazyctl("add", str(file)) == (0, "b is registered\nc:1 is registered\na is registered\n", "")
+    assert daemon.last("Register")["spec"]["path"] == f"{tmp_path}/m.gguf"
+    assert lazyctl("--json", "add", str(file)).json == {"models": ["a", "b", "c:1"]}
+    file.write_text(table.format("z") + 'uses = ["nobody"]\n')
+    assert lazyctl("add", str(file)).error == "the description of z is wrong at uses: no model"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[daemon]\n[models.m]", "should hold [models.NAME] tables, not [daemon]: only models can be registered"),
+        ("x = 1", "should hold [models.NAME] tables, not [x]"),
+        ("nonsense", "is not TOML"),
+    ],
+)
+def test_a_file_that_holds_no_models_is_wrong_usage(lazyctl: Lazyctl, tmp_path: Path, text: str, said: str) -> None:
+    file = tmp_path / "models.toml"
+    file.write_text(text)
+    result = lazyctl("add", str(file))
+    assert (result.status, said in result.error) == (2, True), result.error
