@@ -22,11 +22,11 @@ URL = re.compile(r"http://127\.0\.0\.1:\d+")
 
 
 class Example(Stage):
-    """A lazyd that reads ``lazyd.toml`` of the example's directory. All else lies in a directory that goes with it."""
+    """A lazyd that reads a configuration of the example's directory. All else lies in a directory that goes with it."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, config: str = "lazyd.toml") -> None:
         super().__init__("")
-        self.config = folder / "lazyd.toml"
+        self.config = folder / config
 
     def client(self) -> lazyd.Client:
         """A client of this lazyd."""

@@ -20,6 +20,7 @@ import lazyd
 from . import detection, recognition
 from .regions import Rectangle
 
+CHECKOUT = Path(__file__).resolve().parents[2]
 BATCH = 8
 """Lines that go through a network together."""
 
@@ -81,11 +82,14 @@ def finder(det: str = "det") -> Finder:
 def reader(det: str = "det", cls: str = "cls", rec: str = "rec", characters: str | None = None) -> Reader:
     """The factory of a model that reads text, over three models of lazyd.
 
-    What characters there are stands in the recognition model's file, and to ask for it loads nothing; or it
-    stands in the file `characters`, one a line.
+    What characters there are stands in the recognition model's file, and to ask for it loads nothing; or in the
+    file `characters`, one a line. A path that is not whole starts from the checkout.
     """
     client = lazyd.Client()
-    known = Path(characters).read_text() if characters else client.describe(rec)["metadata"]["metadata"]["character"]
+    if characters is not None:
+        known = (CHECKOUT / characters).read_text()
+    else:
+        known = client.describe(rec)["metadata"]["metadata"]["character"]
     return Reader(client.model(det), client.model(cls), client.model(rec), known)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import array
+import importlib.util
 import io
 import json
 import math
@@ -35,9 +36,9 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-def running(folder: str) -> Iterator[Example]:
+def running(folder: str, config: str = "lazyd.toml") -> Iterator[Example]:
     """A lazyd with an example's configuration."""
-    with Example(EXAMPLES / folder) as example:
+    with Example(EXAMPLES / folder, config) as example:
         example.start()
         example.wait_until_running()
         yield example
@@ -107,12 +108,16 @@ def test_no_part_of_a_sentence_is_silent_for_long(speaking: Example) -> None:
 def test_sentences_come_one_by_one_while_the_call_goes_on(speaking: Example) -> None:
     text = " ".join(["It is spoken sentence by sentence, and whoever listens need not wait for the last one."] * 8)
     with speaking.client() as client:
-        sentences = client.model("voice").stream.speak(text)
-        first = next(sentences)
-        assert speaking.model("voice")["inFlight"] == 1, "it is over before the first sentence has been heard"
-        rest = list(sentences)
-    assert len(rest) == 7
-    assert all(heard(one)[0] > 1 for one in [first, *rest])
+        for _ in range(3):  # one look may come too late where the machine is busy with others
+            sentences = client.model("voice").stream.speak(text)
+            spoken = [next(sentences)]
+            goes_on = speaking.model("voice")["inFlight"] == 1
+            spoken += sentences
+            assert len(spoken) == 8
+            assert all(heard(one)[0] > 1 for one in spoken)
+            if goes_on:
+                break
+    assert goes_on, "it is over before the first sentence has been heard"
 
 
 def test_the_front_answers_one_wav_of_all_sentences_and_its_health_loads_nothing(speaking: Example) -> None:
@@ -186,6 +191,19 @@ def test_a_web_service_that_is_deployed_anew_finds_its_models_hot(reading: Examp
     assert says(fastapi, "/ocr", drawn)["lines"] == [line]
     assert says(fastapi, "/detect", drawn)["boxes"] == [line["corners"]]
     assert (reading.model("ocr")["workers"][0]["pid"], reading.model("ocr")["loads"]) == (worker, loads)
+
+
+@pytest.fixture
+def reading_by_paddle() -> Iterator[Example]:
+    if importlib.util.find_spec("paddle") is None:
+        pytest.skip("needs paddlepaddle, which `make heavy` installs")
+    yield from running("flask_ocr", "paddle.toml")
+
+
+def test_the_service_runs_on_paddle_without_a_changed_line(reading_by_paddle: Example) -> None:
+    flask = reading_by_paddle.service("flask", "--app", "examples.flask_ocr.after", "run", "--port", "0")
+    lines = says(flask, "/ocr", page.drawn(["the same page"], ["on another framework"]))["lines"]
+    assert [line["text"] for line in lines] == ["the same page", "on another framework"]
 
 
 @pytest.mark.parametrize(
