@@ -12,7 +12,6 @@ but at most 4096. The library is imported by `load` and `dry_run` alone.
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Any
 
 from . import checked, gguf, llama_cpp_library, llama_cpp_needs, llama_cpp_options, llama_cpp_parts, out_of_memory
@@ -97,10 +96,7 @@ class LlamaCppRuntime:
 
 def _path(spec: dict[str, Any]) -> str:
     path = spec.get("path")
-    if not path:
-        raise ValueError("a llama_cpp model needs a path")
-    if os.path.isdir(path):
-        raise ValueError(f"{path} is a directory, not a GGUF file")
+    checked.model_file(path, "llama_cpp", "a GGUF file")
     return str(path)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -56,6 +57,13 @@ def test_looking_at_a_model_imports_no_model_library(name: str) -> None:
 def test_what_cannot_be_loaded_is_told_before_anything_starts(spec: dict[str, Any], reason: str) -> None:
     with pytest.raises((OSError, ValueError), match=reason):
         runtime_named("llama_cpp").needs({"name": "m", "runtime": "llama_cpp", **spec})
+
+
+@pytest.mark.parametrize("look", ["describe", "needs"])
+def test_a_pipe_in_place_of_a_model_is_told_and_not_waited_for(look: str, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.gguf")
+    with pytest.raises(ValueError, match=r"pipe\.gguf is a pipe, not a GGUF file"):
+        getattr(runtime_named("llama_cpp"), look)(llama(tmp_path / "pipe.gguf"))
 
 
 def test_a_library_that_aborts_starts_no_debugger() -> None:
