@@ -19,6 +19,7 @@ from .linger import Linger
 from .logs import LogFile
 from .place import Place
 from .presence import Presence
+from .proxying import Proxying
 from .reaper import Reaper
 from .recipe import Recipe, base_environment
 from .rounds import Rounds
@@ -86,6 +87,10 @@ class Host:
         self.warming = Warming(
             loop, self.reaper, cgroups, log, f"warmer@{self.shop.identity}", door.tell, note, self._perhaps_go_on
         )
+        marker = f"proxy@{self.shop.identity}"
+        self.proxying = Proxying(
+            loop, self.reaper, log, self.shop.base_env, marker, door.tell, note, self._perhaps_go_on
+        )
         loop.on_error = self._mistake
         door.on_hello, door.on_order, door.on_lost = self._hello, self.order, self._manager_lost
 
@@ -152,6 +157,8 @@ class Host:
             self.warming.order(message)
         elif what == "let_go":
             self.warming.let_go(message)
+        elif what == "proxy":
+            self.proxying.serve(message["services"])
         elif what == "prepare":
             self._prepare(message["specs"])
         elif what == "settings":
@@ -233,7 +240,11 @@ class Host:
         self.quit(STOP_GRACE_S, STOP_GRACE_S - CLOSE_S)
 
     def _perhaps_leave(self) -> None:
-        if self.is_quitting and not self.workers and not self.dry_runs and not self.warming.is_alive:
+        if not self.is_quitting or self.workers or self.dry_runs or self.warming.is_alive:
+            return
+        if self.proxying.is_alive:
+            self.proxying.end()  # requests under way went on as long as their services
+        else:
             self.loop.stop()
 
     # Upgrading.

@@ -112,6 +112,7 @@ def _state(host: Host, lock: int, kept: list[int]) -> dict[str, Any]:
         "quitting": host.is_quitting,
         "kept": host.kept,
         "warming": warming_state(host.warming),
+        "proxying": host.proxying.state(keep, link_state),
         "deferred": [[message, [keep(fd) for fd in fds]] for message, fds in host.deferred],
         "workers": [
             {
@@ -155,6 +156,8 @@ def restore(host: Host, state: dict[str, Any]) -> None:
         worker.adopt(_link(worker, each["link"]), each["log"], each["pidfd"], base64.b64decode(each["tail"]))
     if state.get("warming") is not None:  # a version before this one had none
         host.warming.adopt(state["warming"])
+    if state.get("proxying") is not None:
+        host.proxying.adopt(state["proxying"])
     if host.cgroups is not None:
         host.cgroups.keep_only({worker.facts.cgroup or "" for worker in host.workers.values()})
     for message, fds in state["deferred"]:
@@ -174,16 +177,16 @@ def _packets(link: dict[str, Any]) -> list[tuple[bytes, list[int]]]:
 
 
 def _descriptors(state: dict[str, Any]) -> list[int]:
-    warming = state.get("warming")
+    helpers = [helper for name in ("warming", "proxying") if (helper := state.get(name)) is not None]
     links = [
         state["manager"],
         *(worker["link"] for worker in state["workers"]),
-        *([warming["link"]] if warming else []),
+        *(helper["link"] for helper in helpers),
     ]
     found = [state["lock"], state["listener"], *(fd for _, fds in state["deferred"] for fd in fds)]
     for worker in state["workers"]:
         found += [fd for fd in (worker["log"], worker["pidfd"]) if fd is not None]
-    found += [warming["log"], warming["pidfd"]] if warming else []
+    found += [fd for helper in helpers for fd in (helper["log"], helper["pidfd"])]
     for link in links:
         if link is not None:
             found += [link["fd"], *(fd for _, fds in link["unsent"] for fd in fds)]

@@ -53,6 +53,7 @@ from .processes.hostlink import HostLink
 from .processes.keeping import Keeping
 from .processes.placing import Gpus
 from .processes.preparing import Preparing
+from .processes.proxies import Proxies
 from .processes.workers import Workers
 from .readiness.history import History
 from .readiness.remembering import Remembering
@@ -176,6 +177,7 @@ class Parts:
                 journal,
             )
         )
+        self.proxies = Proxies(lambda: configuration.config, lambda kind, reason: journal.add(kind, reason=reason))
         self.preparing = Preparing(configuration, pins, background, gpus, lambda: given.first.samples(LOOK_S))
         self.host = HostKeeper(
             given.runtime,
@@ -201,7 +203,7 @@ class Parts:
             phase=lambda: self.phase,
             clients=lambda: len(self.connections),
             deaths=background.deaths,
-            problems=lambda: [*configuration.problems, *self._problems_of_files],
+            problems=lambda: [*configuration.problems, *self._problems_of_files, *self.proxies.problems],
         )
         recorded = Recorded(core, lambda: configuration.config, history, predictor.foresee)
         methods = Methods(driver, requests, looking, pins, configuration, registering, fit, warming, given.runtime)
@@ -245,6 +247,7 @@ class Parts:
             *self.configuration.problems,
             *filter(None, [self.pins.problem, self.meanings.problem]),
             *self._problems_of_files,
+            *self.proxies.problems,
             *self.fit.warnings,
         ]
         return statusline.words(self.core, self.phase, problems)
@@ -275,6 +278,7 @@ class Parts:
         self.keeping.connected(link)
         self.predictor.connected(link)
         self.preparing.connected(link)
+        self.proxies.connected(link)
         self.warming.connected(link)
         self.status_line.changed()
 
@@ -289,6 +293,7 @@ class Parts:
         self.fit.look()
         self.watching.look()
         self.preparing.tell()
+        self.proxies.tell()
         self.status_line.changed()
 
 

@@ -15,7 +15,7 @@ import msgspec
 
 from lazyd.varlink.peer import peer_of
 
-from .messages import All, DryRun, FromHost, Hello, Pages, Worker, from_host
+from .messages import All, DryRun, FromHost, Hello, Pages, Proxy, Worker, from_host
 from .packets import PacketSocket
 
 log = logging.getLogger("lazyd.hostlink")
@@ -45,6 +45,7 @@ class HostLink:
         self._on_message: Callable[[FromHost], None] | None = None
         self._early_pages: list[Pages] = []
         self._on_pages: Callable[[Pages], None] = self._early_pages.append
+        self._on_proxy: Callable[[Proxy], None] = lambda _: None  # it is told again after the first order
         self._dry_runs: dict[int, asyncio.Future[DryRun]] = {}
         self._numbers = itertools.count(1)
         self._packets = PacketSocket(sock, self._packet, self._end)
@@ -97,6 +98,10 @@ class HostLink:
         for message in early:
             on_pages(message)
 
+    def listen_for_proxy(self, on_proxy: Callable[[Proxy], None]) -> None:
+        """From now on what the host says of the addresses of services goes there."""
+        self._on_proxy = on_proxy
+
     def send(self, message: dict[str, Any], fds: Sequence[int] = ()) -> None:
         """Sends a message with descriptors, which are closed here."""
         self._packets.send(message, fds)
@@ -137,6 +142,8 @@ class HostLink:
             self._answer(message)
         elif isinstance(message, Pages):
             self._on_pages(message)
+        elif isinstance(message, Proxy):
+            self._on_proxy(message)
         elif self._on_message is None:
             self._early.append(message)
         else:

@@ -102,7 +102,13 @@ class Pages(Said, frozen=True):
     reason: str | None = None
 
 
-FromHost = Hello | Worker | All | Started | Exited | Measured | DryRun | Pages
+class Proxy(Said, frozen=True):
+    """What is wrong with the addresses of services, by model (see `lazyd.proxy`)."""
+
+    problems: dict[str, str]
+
+
+FromHost = Hello | Worker | All | Started | Exited | Measured | DryRun | Pages | Proxy
 
 
 # From a worker, over its manager channel.
