@@ -80,7 +80,7 @@ def loads_have_a_cause(world: World, effect: effects.LoadObject | effects.Unpark
     asked = [p for p in world.control.by_number.values() if p.kind in (events.Get, events.Load)]
     if any(key in _chain(world, pending) for pending in asked):
         return None
-    if key in world.control.in_vain or any(_is_marked(world, key)):
+    if key in world.control.in_vain or key in told.restarted or any(_is_marked(world, key)):
         return None
     return f"{key} is loaded, and nobody waits for it"
 

@@ -23,6 +23,8 @@ A_WHILE_S = 6.0
 """Longer than a lease is fresh."""
 OUTGROWN = 1.25
 """A model with a hard limit is ended when it uses so much more than it was booked with."""
+WORN_S = 15.0
+"""The longest `max_wait` and call, and a load that joined before; who comes meanwhile waits for the next worker."""
 A_MOMENT_S = 1e-6
 """For sums of floating point numbers that are formed in another order."""
 
@@ -32,13 +34,38 @@ def must_leave(world: World, worker: ToldWorker, model: str) -> bool:
     told = world.manager.told
     if told.stop_deadline is not None or worker.stopping or not told.is_current(worker, model):
         return True
-    if worker.is_on(told.books.lost):
+    if worker.is_on(told.books.lost) or is_worn(world, worker, model):
         return True
     if (thing := worker.objects.get(model)) is not None and (thing.is_unfit or warmup_hangs(world, worker, model)):
         return True
     return any(
         unload.models or unload.force or not told.is_kept(model) for unload in told.unloads_of(worker.key, model)
     )
+
+
+def is_worn(world: World, worker: ToldWorker, model: str) -> bool:
+    """Its worker has answered as many calls as it may."""
+    told = world.manager.told
+    spec = told.spec_of(model)
+    if spec is None or spec.max_calls is None:
+        return False
+    names = [name for name, known in told.workers.items() if known is worker and name in world.workers]
+    return any(world.workers[name].admission.calls >= spec.max_calls for name in names)
+
+
+def worn_leaves(world: World, _: events.Event) -> str | None:
+    """What has answered as many calls as it may leaves when its calls have ended, at the latest after `max_wait`."""
+    told, now = world.manager.told, world.clock.now
+    for name, worker in told.workers.items():
+        worn = [model for model in worker.objects if is_worn(world, worker, model)]
+        if not worn or worker.stopping or not told.has_host or world.workers[name].silent_until is not None:
+            told.worn_since.pop(name, None)
+            continue
+        told.restarted.update(worn)
+        since = told.worn_since.setdefault(name, now)
+        if now > since + WORN_S and not world.workers[name].protected_leases():
+            return f"{world.workers[name]} has answered {world.workers[name].admission.calls} calls, and is still there"
+    return None
 
 
 def warmup_hangs(world: World, worker: ToldWorker, model: str) -> bool:
@@ -210,6 +237,8 @@ def _is_idle(world: World, effect: effects.Drain) -> bool:
         return True  # Its exit is on the way, or the manager could not know of all leases.
     if spec.tier is Tier.TRANSIENT and not any(_is_somebodys(world, name) for name in known.leases):
         return True
+    if effect.model in world.manager.told.restarted:
+        return True  # Its idle time goes on from before it was restarted.
     thing = world.manager.told.workers[effect.worker].objects[effect.model]
     return world.clock.now + A_MOMENT_S >= idle_at(world, effect.model, spec, thing)
 

@@ -87,6 +87,7 @@ INVARIANTS: tuple[Invariant, ...] = (
     _of(about_admission.admission_fits, "no admission makes booked + foreign + margin exceed the device", *ADMISSIONS),
     _of(about_admission.admission_is_seen, "an admission needs a sample begun after the last change", *ADMISSIONS),
     _of(about_admission.booked_where_it_goes, "bookings of one load over several devices are one", StartWorker),
+    _of(about_leaving.worn_leaves, "a worker that has served long enough is restarted, whatever the traffic"),
     _of(about_loads.loads_wait_for_the_host, "before a host is found loads wait", StartWorker),
     _of(about_loads.one_load, "at most one load of a model version is under way", LoadObject),
     _of(about_loads.family_keeps_its_limit, "a family keeps at most max_loaded objects", LoadObject),

@@ -62,6 +62,8 @@ class Profile:
     """Models need less or more in service than at the peak of their load."""
     leaks: float = 0.0
     """Chance that a call makes its worker grow."""
+    wears: float = 0.0
+    """Chance that a model's worker is restarted after so many calls."""
     divided: float = 0.0
     """Chance that a model can be divided over devices."""
     large: float = 1.0
@@ -176,6 +178,14 @@ ABOUT_MODELS: tuple[Profile, ...] = (
         mischief={"unload": 2.0, "restart": 1.0, "crash": 1.0, "configure": 1.0, "strangers": 1.0},
     ),
     Profile("family", family=True, nested=0.1, mischief_every_s=4.0, mischief=LOOKING_AWAY),
+    Profile(
+        "lifetimes",
+        wears=0.7,
+        residents=1,
+        family=True,
+        mischief_every_s=5.0,
+        mischief={"restart": 1.0, "crash": 1.0, "unload": 1.0},
+    ),
     Profile(
         "crowds",
         think_s=3.0,

@@ -51,6 +51,7 @@ class Reporter:
             objects=tuple(_object_report(known) for known in report["objects"]),
             leases=tuple(_lease_report(known) for known in report["leases"]),
             measured_bytes=worker.measured,
+            calls=report["calls"],
         )
 
 

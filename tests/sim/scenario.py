@@ -120,6 +120,7 @@ def _spec(rng: random.Random, name: str, tier: Tier, gpus: list[str], profile: P
         hard_limit=rng.random() < 0.3,
         park_timeout_s=rng.choice((2.0, 10.0, 30.0)),
         warmup=_warmup(rng, profile),
+        max_calls=_max_calls(rng, profile),
         ram_lock=profile.locks > 0 and rng.random() < profile.locks,
     )
 
@@ -128,6 +129,10 @@ def _warmup(rng: random.Random, profile: Profile) -> Warmup | None:
     if not profile.warms or rng.random() >= profile.warms:
         return None
     return Warmup(mode=rng.choice(list(WarmupMode)), timeout_s=WARMUP_TIMEOUT_S)
+
+
+def _max_calls(rng: random.Random, profile: Profile) -> int | None:
+    return rng.choice((2, 5, 20)) if profile.wears and rng.random() < profile.wears else None
 
 
 def _character(rng: random.Random, spec: ModelSpec, profile: Profile) -> Character:
@@ -180,6 +185,7 @@ def _family(rng: random.Random, profile: Profile) -> ModelSpec:
         max_loaded=rng.choice((1, 2, 3, None)),
         max_wait_s=rng.choice((0.2, 1.0)),
         warmup=_warmup(rng, profile),
+        max_calls=_max_calls(rng, profile),
     )
 
 

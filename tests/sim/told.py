@@ -95,6 +95,10 @@ class Told:
         self.expectations = Expectations(world, self)
         self.over_since: dict[str, float] = {}
         """Since when a device has certainly held too much, and nothing was on its way out of it."""
+        self.worn_since: dict[str, float] = {}
+        """By worker: since when it has answered as many calls as it may."""
+        self.restarted: set[str] = set()
+        """Models that were to leave for that, and may be loaded again for nobody."""
         self.has_host = False
         self.hosts_found = 0
         self.workers: dict[str, ToldWorker] = {}

@@ -61,6 +61,7 @@ class SimWorker:
         self._told_by_host: events.WorkerReport | None = None
         self._unread = 0
         self.admission = Admission()
+        self.admission.max_calls = spec.max_calls
         self.desk = Desk(self)
         self.reporter = Reporter(self)
         self.leases: dict[str, LeaseTruth] = {}
@@ -142,6 +143,8 @@ class SimWorker:
                 self._grant(order, now)
             case effects.Withdraw(lease=lease):
                 self.act(self.admission.withdraw(lease))
+            case effects.Revoke(lease=lease):
+                self.act(self.admission.revoke(lease))
             case effects.LoadObject(model=model):
                 self.orders[model] = order
                 self._load(model)
@@ -289,6 +292,8 @@ class SimWorker:
                 return events.LeaseIdle(worker=self.id, lease=message["lease"])
             case "drained":
                 return events.Drained(worker=self.id, model=message["model"], drain=message["drain"])
+            case "used":
+                return events.WorkerUsed(worker=self.id, calls=message["calls"])
             case "still_busy":
                 return events.StillBusy(worker=self.id, model=message["model"], drain=message["drain"])
         raise ValueError(message)

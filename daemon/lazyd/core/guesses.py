@@ -43,14 +43,15 @@ def came_true(instance: Instance, now: float) -> None:
     """Somebody has come."""
     model = instance.model
     if instance.guess is not None:
-        settle(model, min(MOST_STARTS * PRICE_S, left_s(model, now) + PRICE_S), now)
+        if not instance.guess.again:
+            settle(model, min(MOST_STARTS * PRICE_S, left_s(model, now) + PRICE_S), now)
         instance.guess = None
 
 
 def was_wrong(world: World, instance: Instance) -> None:
     """It leaves because its time is over, and nobody has come. Time in which it was pinned is not the guess's."""
     model, guess = instance.model, instance.guess
-    if guess is None or instance.state not in SERVES:
+    if guess is None or guess.again or instance.state not in SERVES:
         return
     held_s = min(world.now, guess.until) - instance.load_started
     waste = settle(model, max(0.0, left_s(model, world.now) - held_s), world.now)

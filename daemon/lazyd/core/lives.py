@@ -58,6 +58,7 @@ def begin(world: World, model: Model, placement: Placement) -> Instance:
     world.ledger.book(instance.holder, placement.places)
     worker.instances[model.key] = instance
     model.instance = instance
+    model.again_until = None
     model.refused = model.left = None
     model.unfit = False
     world.wanting.pop(model.key, None)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from . import crowding, expecting, guesses, parking, plans, room, samples, seekers, together, uses
 from .line import Line
 from .placement import Placement
-from .records import Guess, Instance, Model, Span
+from .records import FOREVER, Guess, Instance, Model, Span
 from .spec import Tier
 from .world import World
 
@@ -19,6 +19,11 @@ from .world import World
 def expect(world: World, model: Model) -> None:
     """A rule about one model: one that is cold and expected is guessed at when its load has to begin."""
     world.guesses.pop(model, None)
+    if model.again_until is not None and comes_again(world, model):
+        if model.again_until < FOREVER:
+            world.alarms.set(("prewarm", model.key), model.again_until)
+        world.guesses[model] = Guess(until=model.again_until, expected=world.now, again=True)
+        return
     if not may_be_expected(model):
         return
     span = expecting.next_span(model, world.now)
@@ -31,6 +36,15 @@ def expect(world: World, model: Model) -> None:
     world.alarms.set(("prewarm", model.key), span.end)
     if guesses.affords(model, span.end, world.now) and begin >= away_since(model):
         world.guesses[model] = Guess(until=span.end, expected=span.expected or span.start)
+
+
+def comes_again(world: World, model: Model) -> bool:
+    """It was restarted (`wear.py`), and is loaded again as a guess is: in what is free, and yielding to all others."""
+    assert model.again_until is not None
+    if model.failures or model.dismissed or model.retired or model.again_until <= world.now:
+        model.again_until = None
+        return False
+    return parking.is_away(world, model) and not model.waiters and not model.stands
 
 
 def begins(model: Model, span: Span) -> float:
@@ -114,5 +128,7 @@ def begin(world: World, model: Model, placement: Placement) -> None:
     for each, _ in placement.parts_of(model):
         if each.instance is not None:
             each.instance.guess = guess
-    if model.instance is not None:
+    if guess.again:
+        world.note("again", model, "it was restarted, and is loaded for whoever comes next")
+    elif model.instance is not None:
         world.note("prewarm", model, "it is expected to be asked for", expected_in_s=guess.expected - world.now)

@@ -85,7 +85,8 @@ def expectation(world: World, model: Model) -> list[str]:
         source = "schedule" if model.spec.prewarm.when is PrewarmWhen.SCHEDULE else "habit"
         found.append(f"its next use is expected {when}{within} ({source})")
     if instance is not None and instance.guess is not None:
-        found.append("it was loaded because it is expected, and nobody has come yet")
+        why = "it was restarted (max_calls, max_growth)" if instance.guess.again else "it is expected"
+        found.append(f"it was loaded because {why}, and nobody has come yet")
     elif model in world.guesses:
         found.append("it is to be loaded for that now, as soon as there is room that nobody waits for")
     elif due is not None and (instance is None or instance.state is State.PARKED):

@@ -261,8 +261,6 @@ class Waiter:
     """When it takes its model's fallback; None: nobody has thought of that yet."""
     detour: Detour | None = None
     """Once it has looked for a fallback."""
-    last_used: float | None = None
-    """Of a wish: when what it stands for was last used, if it was not to be used now."""
     route: str | None = None
     """The name by which it was asked for, if that is no model's own."""
     sticky: str | None = None
@@ -423,6 +421,8 @@ class Guess:
     expected: float
     until: float
     """If nobody has come by then, it was wrong."""
+    again: bool = False
+    """No guess, but loaded again after it was restarted, see `wear`: as if it had never left."""
 
 
 @dataclass(slots=True, eq=False)
@@ -453,6 +453,8 @@ class Model:
     """By request: to whom it was refused, and who waits for a fallback."""
     prediction: Prediction | Asked | Absent | Fetching | None = None
     pinned: bool = False
+    again_until: float | None = None
+    """It was restarted, and would have been kept so long if nobody had come."""
     dismissed: bool = False
     """It was freed by request: until somebody asks for it a resident stays cold, and nothing is loaded by a guess."""
     cold_since: float = 0.0

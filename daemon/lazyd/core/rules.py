@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from . import (
+    cost,
     cycles,
     expecting,
     fallbacks,
@@ -30,7 +31,7 @@ from . import (
 )
 from .answers import Loaded, LoadFailed, ModelNotFound, ShuttingDown
 from .lifecycle import LOADS, PARKS, State
-from .records import NOBODY, Absent, Instance, Model, Prediction, Reason, Waiter, Warmth, Worker
+from .records import FOREVER, NOBODY, Absent, Instance, Model, Prediction, Reason, Waiter, Warmth, Worker
 from .spec import Tier
 from .world import World
 
@@ -117,7 +118,8 @@ def let_go(world: World, model: Model) -> None:
     elif going.plan is None:
         model.evictions += going.reason in (Reason.CROWDED, Reason.PRESSURE)
         if going.reason is Reason.WORN and not has_been_idle(world, instance):
-            waiting.wish_again(world, model, instance.last_used)
+            until = idle_until(world, instance)
+            model.again_until = FOREVER if until is None else until
         lives.unload(world, instance, going.reason)
 
 
@@ -171,7 +173,7 @@ def answer(world: World, instance: Instance, waiter: Waiter) -> None:
     else:
         waiting.leave_line(world, waiter)
     if waiter.request == NOBODY:
-        instance.last_used = world.now if waiter.last_used is None else waiter.last_used
+        instance.last_used = world.now
     elif waiter.lease_wanted:
         leases.grant(world, instance, waiter, cold_start=waiter.arrived < instance.ready_since)
     else:
@@ -235,9 +237,11 @@ def end_idle(world: World, worker: Worker, reason: Reason) -> bool:
 
 
 def has_been_idle(world: World, instance: Instance) -> bool:
-    """It would have left for being idle by now, or nobody has come for it at all."""
+    """It would have left for being idle by the time it were loaded again, or nobody has come for it at all."""
     until = idle_until(world, instance)
-    return guesses.is_unproven(instance) or (until is not None and until <= world.now)
+    again_at = world.now + cost.expected_load_s(world, instance)
+    is_guess = instance.guess is not None and not instance.guess.again
+    return is_guess or (until is not None and until <= again_at)
 
 
 def end_parking(world: World, model: Model) -> None:

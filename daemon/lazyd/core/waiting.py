@@ -91,25 +91,11 @@ def keep_wish(world: World, model: Model) -> None:
         return
     first = model.waiters[0]
     wish = Waiter(request=NOBODY, model=model, arrived=first.arrived, deadline=FOREVER, lease_wanted=False)
-    stand(world, model, wish)
-
-
-def stand(world: World, model: Model, wish: Waiter) -> None:
-    """A wish is the first in the line of its model, for so long."""
     model.wish = wish
     model.waiters.insert(0, wish)
     limit_s = world.settings.first_call_timeout_s
     if limit_s is not None:
         world.alarms.set(("wish", model.key), world.now + limit_s)
-
-
-def wish_again(world: World, model: Model, last_used: float) -> None:
-    """What leaves is to be loaded again, and then counts as used when it was used `last_used`."""
-    if model.wish is not None or model.stands:
-        return
-    wish = Waiter(request=NOBODY, model=model, arrived=world.now, deadline=FOREVER, lease_wanted=False)
-    wish.last_used = last_used
-    stand(world, model, wish)
 
 
 def drop_wish(world: World, model: Model) -> None:

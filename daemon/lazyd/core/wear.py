@@ -2,8 +2,8 @@
 
 What leaks goes with its process. So a worker that has answered so many calls, or has grown by so much since it was
 ready, is restarted: when all in it is next idle, or, if that does not come, once `max_wait_s` has passed, when its
-calls have ended. No call fails, as it drains. What would not have left for being idle is loaded again at once, so
-that its next user finds it hot.
+calls have ended. No call fails, as it drains. What would not have left for being idle is loaded again at once
+(`prewarming.comes_again`), so that its next user finds it hot, and leaves when it would have left.
 """
 
 from __future__ import annotations

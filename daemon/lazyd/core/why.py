@@ -146,7 +146,8 @@ def idle_rule(world: World, instance: Instance, until: float | None) -> str:
     if until != own_time(instance, world.now):
         return f"{listed([user.model.key for user in keepers(world, instance.model)])} uses it"
     is_default = spec.idle_timeout_s is not None and until == instance.last_used + spec.idle_timeout_s
-    if instance.guess is not None or not (spec.idle_written or is_default or spans(instance.model) is None):
+    is_guess = instance.guess is not None and not instance.guess.again
+    if is_guess or not (spec.idle_written or is_default or spans(instance.model) is None):
         return "prewarm"
     return "idle_timeout" if instance.leases or spec.idle_timeout_s is not None else "transient"
 
