@@ -91,12 +91,12 @@ class Table:
             remedy = f"it belongs to {elsewhere}"
         elif near == EACH_GPU:
             remedy = "GPUs are called gpu0, gpu1, …: 'lazyctl status' lists them"
+        elif len(path) <= 3 and (group := _group_of(name)):
+            remedy = f"it belongs to {_below(path, group)}"
         elif near:
             remedy = f"did you mean {near}?"
         elif len(path) > 3:
             remedy = _list(valid)
-        elif group := _group_of(name):
-            remedy = f"it belongs to {_below(path, group)}"
         elif path[0] == "models":
             remedy = f"if it is for the runtime, put it under [{key_text((*path[:2], 'options'))}]; {_list(valid)}"
         else:

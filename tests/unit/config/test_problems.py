@@ -224,7 +224,7 @@ def test_every_alias_of_a_circle_is_told(lines: Lines) -> None:
 
 
 def test_an_alias_of_a_model_that_is_itself_wrong_is_not_blamed(lines: Lines) -> None:
-    (line,) = lines("[models.m]\nruntime = 'onnx'\n[aliases]\na = 'm'")
+    (line,) = lines("[models.m]\nruntime = 'onx'\n[aliases]\na = 'm'")
     assert "models.m.runtime" in line
 
 
