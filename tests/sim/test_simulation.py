@@ -19,6 +19,7 @@ from lazyd.core import answers, effects, events
 from . import schedules
 from .invariants import INVARIANTS, NAMES
 from .mutations import MUTATIONS
+from .naming import Day
 from .profiles import PROFILES
 from .runner import ScheduleFailed, Total, run_many, run_schedule, story
 
@@ -51,6 +52,9 @@ def test_every_kind_of_schedule_is_sound(profile: str) -> None:
 
 def test_every_event_effect_and_outcome_occurs() -> None:
     seen = {kind for profile in PROFILES for kind in a_few(profile.name).seen}
+    day = Day(A_SEED)
+    day.run()
+    seen |= day.seen.keys()
     kinds = [*events.Event.__subclasses__(), *effects.Effect.__subclasses__(), *_leaves(answers.Outcome)]
     assert [kind.__name__ for kind in kinds if kind not in seen] == []
 
