@@ -149,7 +149,7 @@ def test_damaged_files_are_never_more_than_an_error(tmp_path: Path, ending: str)
     files = paddle_files.find(spec(program))
     whole = {path: Path(path).read_bytes() for path in files}
     chance, wrong = random.Random(3), 0
-    for _ in range(300):
+    for _ in range(120):
         path = chance.choice(files)
         damaged = bytearray(whole[path][: chance.randrange(len(whole[path]))] if chance.random() < 0.3 else whole[path])
         for _ in range(chance.randrange(1, 4)):
@@ -161,7 +161,7 @@ def test_damaged_files_are_never_more_than_an_error(tmp_path: Path, ending: str)
         except ValueError:
             wrong += 1
         Path(path).write_bytes(whole[path])
-    assert wrong > 50
+    assert wrong > 15
 
 
 # Options and needs.

@@ -127,7 +127,7 @@ def test_damaged_files_are_never_more_than_an_error(tmp_path: Path, make: Any) -
     """Bytes that are changed by chance, and files that are cut anywhere."""
     data = make(tmp_path / "whole").read_bytes()
     chance, path, wrong = random.Random(7), tmp_path / "damaged", 0
-    for _ in range(300):
+    for _ in range(120):
         damaged = bytearray(data[: chance.randrange(len(data))] if chance.random() < 0.3 else data)
         for _ in range(chance.randrange(1, 6)):
             if damaged:
@@ -137,7 +137,7 @@ def test_damaged_files_are_never_more_than_an_error(tmp_path: Path, make: Any) -
             torchscript_head.read(str(path))
         except (ValueError, OSError):
             wrong += 1
-    assert wrong > 30
+    assert wrong > 10
 
 
 def test_a_record_that_unpacks_to_gigabytes_is_not_unpacked(tmp_path: Path) -> None:
