@@ -24,21 +24,24 @@ def config() -> None:
 def check(session: Session, file: str | None) -> int:
     """Check FILE, or all configuration that the daemon would read: the same as `lazyd --check`.
 
-    Prints every problem with file, key and remedy; exits with 1 if there is one.
+    Prints every problem with file, key and remedy; exits with 1 if there is one. What
+    clients have registered counts, where it may be read.
     """
     from lazyd import config as configuration
+    from lazyd.config.loading import registered_now
+    from lazyd.places import state_dir
 
-    files = configuration.find(file)
+    files, state = configuration.find(file), state_dir()
     if not session.json:
-        lines, status = configuration.check(files)
+        lines, status = configuration.check(files, state)
         session.say(*lines)
         return status
-    loaded = configuration.load(files)
+    loaded = configuration.load(files, registered_now(state, None, repair=False))
     session.print_json(
         {
             "files": list(files.paths),
             "problems": [str(problem) for problem in loaded.problems],
-            "warnings": [str(warning) for warning in loaded.warnings],
+            "warnings": [str(told) for told in (*loaded.warnings, *loaded.unreadable, *loaded.found)],
         }
     )
     return 1 if loaded.problems else 0

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from ..core.spec import Config, ModelSpec
-from . import aliases, references
+from . import aliases, references, services
 from .problems import Problem, Report
 
 
@@ -31,13 +31,14 @@ def with_models(config: Config, models: Mapping[str, ModelSpec | None]) -> Confi
 
 
 def problems(config: Config) -> list[Problem]:
-    """What models and aliases name and is not there, or leads back to them."""
+    """What models demand of each other, and aliases of them: what a reload would check of all of them together."""
     known = aliases.Known([*config.models, *(template.name for template in config.templates if template.name)])
     report = Report(lambda path: (config.models[path[1]].source if path[0] == "models" else "the configuration", None))
     for alias, name in _named(config):
         if name not in config.aliases and not known.has(name):
             report.wrong(("aliases", alias), f"no model {name!r}", "let the alias name another one first")
     references.check(config.models, known, config.aliases, report)
+    services.check(config.models, report)
     return report.problems
 
 

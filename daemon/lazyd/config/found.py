@@ -11,10 +11,9 @@ import msgspec
 from ..core.names import version_order
 from ..core.spec import REGISTERED, ModelSpec
 from . import whole
-from .keys import BUILT_RUNTIMES
 from .names import split_key
 from .patterns import filled, is_layout, pattern, stem_and_ending
-from .problems import Fault, Problem, Wrong, quoted
+from .problems import Problem, Wrong, quoted
 from .walking import Found, Scan, scan
 
 RUNTIMES = {
@@ -94,8 +93,6 @@ def _files(template: ModelSpec, found: Sequence[Found], warnings: list[Problem])
         if runtime is None:
             continue
         try:
-            if runtime not in BUILT_RUNTIMES:
-                raise Wrong(Fault(f"its runtime, {runtime}, is not built yet", ""))
             name, _ = split_key(name_of(one.path, one.pattern.root))
         except Wrong as wrong:
             what = f"makes no model: {wrong.faults[0].what}"

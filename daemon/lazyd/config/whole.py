@@ -7,9 +7,8 @@ import re
 
 SPLIT = re.compile(r"(.+)-(\d{5})-of-(\d{5})(\.gguf)")
 """A model in several files is named by the first of them."""
-PADDLE_PROGRAMS = (".pdmodel", ".json")
 PADDLE_WEIGHTS = ".pdiparams"
-"""Stands beside the program."""
+"""Stands beside a program of Paddle."""
 
 
 def parts(path: str, *, is_directory: bool) -> list[str] | None:
@@ -30,4 +29,5 @@ def parts(path: str, *, is_directory: bool) -> list[str] | None:
         directory = os.path.dirname(path)
         return [os.path.join(directory, f"{head}-{n:05d}-of-{count}{ending}") for n in range(1, int(count) + 1)]
     stem, ending = os.path.splitext(path)
-    return [path, stem + PADDLE_WEIGHTS] if ending in PADDLE_PROGRAMS else [path]
+    is_paddle = ending == ".pdmodel" or name == "inference.json"
+    return [path, stem + PADDLE_WEIGHTS] if is_paddle else [path]

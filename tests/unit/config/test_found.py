@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from lazyd import config as configs
-from lazyd.config import Files, Loaded, found, tables, walking
+from lazyd.config import Files, Loaded, tables, walking
 from lazyd.config.patterns import pattern
 from lazyd.core.spec import Config
 
@@ -18,13 +18,6 @@ from .conftest import Write
 
 Lines = Callable[..., list[str]]
 Load = Callable[..., Loaded]
-
-
-@pytest.fixture(autouse=True)
-def all_runtimes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whichever are built by now."""
-    every = ("llama_cpp", "python", "onnx", "torchscript", "paddle")
-    monkeypatch.setattr(found, "BUILT_RUNTIMES", every)
 
 
 def put(path: Path, contents: str = "weights") -> Path:
