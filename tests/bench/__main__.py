@@ -22,6 +22,7 @@ from . import (
     roundtrip,
     simulation,
     start,
+    swap,
     warm,
 )
 from .figure import Figure
@@ -33,6 +34,7 @@ BENCHES = {
     "roundtrip": roundtrip.figures,
     "cold": cold.figures,
     "warm": warm.figures,
+    "swap": swap.figures,
     "kill": kill.figures,
     "idle": idle.figures,
     "decisions": decisions.figures,
