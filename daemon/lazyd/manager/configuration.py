@@ -21,6 +21,7 @@ from lazyd.core.spec import Config, ModelSpec
 from lazyd.errors import InvalidConfig
 
 from .failures import EX_CONFIG, CannotStart
+from .fetching.places import placed
 from .systemd import Systemd
 
 log = logging.getLogger("lazyd.configuration")
@@ -72,7 +73,7 @@ class Configuration:
         self._keeping = asyncio.Lock()
         self._of_files = _lines(loaded.problems)
         self.state = state
-        self.config: Config = loaded.config
+        self.config: Config = placed(loaded.config, state)
         self.refused: list[str] = []
         """Why what was found on the disk is not in force."""
         self.on_change: Callable[[Config], None] = lambda _: None
@@ -150,6 +151,7 @@ class Configuration:
             return await self._put_in_force(loaded, change.config, kind)
 
     async def _put_in_force(self, loaded: Loaded, config: Config, kind: str) -> Changes:
+        config = placed(config, self.state)
         changes = await asyncio.to_thread(configs.diff, self.config, config)
         self._loaded = loaded
         self.config = config

@@ -8,6 +8,7 @@ from typing import Any
 from lazyd.core import effects
 
 from .control.requests import Requests
+from .fetching.fetching import Fetches
 from .journal import Journal
 from .meanings import MeaningsKeeper
 from .memory.measuring import Measuring
@@ -26,6 +27,7 @@ def table(
     requests: Requests,
     workers: Workers,
     predictor: Predictor,
+    fetches: Fetches,
     pins: PinKeeper,
     meanings: MeaningsKeeper,
     keeping: Keeping,
@@ -63,6 +65,8 @@ def table(
         effects.Progress: requests.progress,
         effects.Predict: predictor.predict,
         effects.Learn: predictor.learn,
+        effects.Fetch: fetches.fetch,
+        effects.StopFetching: fetches.stop,
         effects.Sample: measuring.sample,
         effects.StartWorker: workers.start,
         effects.StopWorker: workers.stop,

@@ -37,6 +37,8 @@ from .control.requests import Requests
 from .control.reservations import Reservations
 from .control.roles import Roles
 from .driver import Driver
+from .fetching.fetcher import Fetcher
+from .fetching.fetching import Fetches
 from .fitting import Fit
 from .journal import Journal
 from .meanings import MeaningsKeeper
@@ -136,8 +138,17 @@ class Parts:
             tell=driver.tell,
         )
         self.schedules = Schedules(driver.tell, WallClock())
+        self.fetches = fetches = Fetches(
+            Fetcher(given.runtime, given.state, starts=not systemd.present),
+            given.state,
+            background,
+            driver.tell,
+            configuration.spec_of,
+            lambda: configuration.config,
+            lambda: [instance.model.key for instance in core.world.instances()],
+        )
         self.predictor = predictor = Predictor(
-            configuration.spec_of, driver.tell, background, learning, lambda: workers.gpus
+            configuration.spec_of, driver.tell, background, learning, lambda: workers.gpus, fetches
         )
         self.keeping = keeping = Keeping()
         workers.gpus = gpus = Gpus(has_library, given.gpus.uuid, lambda: self.measuring.until_seen())
@@ -166,6 +177,7 @@ class Parts:
                 requests,
                 workers,
                 predictor,
+                fetches,
                 pins,
                 meanings,
                 keeping,
@@ -195,6 +207,7 @@ class Parts:
             configuration,
             fit,
             predictor.foresee,
+            fetches.head,
             known,
             journal,
             measuring,

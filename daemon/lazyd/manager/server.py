@@ -93,6 +93,7 @@ class Server:
             await self._free()
         if self._ending is Ending.FREE:
             if not parts.systemd.present:
+                await parts.fetches.quit()
                 await parts.host.quit(QUIT_S)
             self._remove_socket()
         parts.remembering.sweep()

@@ -134,7 +134,7 @@ def read(path: str) -> Header:
 @functools.lru_cache(maxsize=64)
 def _read_once(path: str, size: int, _changed_ns: int) -> Header:
     with open(path, "rb") as file:
-        header = _read(path, file, size)
+        header = read_from(path, file, size)
     if header.needed_bytes > size:
         missing = header.needed_bytes - size
         raise ValueError(f"{path} is truncated: {missing} of {header.needed_bytes} bytes are missing")
@@ -157,7 +157,7 @@ def context_length(path: str) -> int | None:
     return None
 
 
-def _read(path: str, file: BinaryIO, size: int) -> Header:
+def read_from(path: str, file: BinaryIO, size: int) -> Header:
     """Reads as much as the header turns out to have. (A mapped file that shrinks would end the process.)"""
     data = b""
     for amount in _READS:

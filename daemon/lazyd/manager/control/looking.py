@@ -45,11 +45,13 @@ LOG_LOOK_S = 0.2
 
 Foresee = Callable[[ModelSpec], Awaitable[Predicted]]
 """Raises `OSError` or `ValueError` where a model cannot be loaded."""
+Head = Callable[[ModelSpec], Awaitable[ModelSpec | None]]
+"""Of a model whose files have yet to be fetched, one with what can be read of them already; None of any other."""
 
 
 class Looking:
-    """`ways` foresees what a load needs; `phase` says what the daemon is doing, `clients` how many are
-    connected, `deaths` what went wrong inside, `problems` what is wrong with files."""
+    """`foresee` tells what a load needs, `head` where to read of what is not here; `phase` says what the daemon is
+    doing, `clients` how many are connected, `deaths` what went wrong inside, `problems` what is wrong with files."""
 
     def __init__(
         self,
@@ -57,6 +59,7 @@ class Looking:
         configuration: Configuration,
         fit: Fit,
         foresee: Foresee,
+        head: Head,
         known: Known,
         journal: Journal,
         measuring: Measuring,
@@ -72,6 +75,7 @@ class Looking:
         self._configuration = configuration
         self._fit = fit
         self._foresee = foresee
+        self._head = head
         self._known = known
         self._journal = journal
         self._measuring = measuring
@@ -175,6 +179,7 @@ class Looking:
 
     async def _describe(self, call: Call, key: str, spec: ModelSpec) -> None:
         shown = await asyncio.to_thread(_shown, spec)
+        spec = await self._head(spec) or spec
         metadata = await self._metadata(spec)
         prediction = await self._foretold(key, spec)
         call.reply({"model": self.model(key), "spec": shown, "metadata": metadata, "prediction": prediction})

@@ -21,7 +21,8 @@ from lazyd.core.needs import GPU, RAM
 from lazyd.core.spec import ModelSpec
 
 from ..apart import Apart
-from ..processes.environment import as_told, merged_environment
+from ..fetching.fetching import Fetches
+from ..processes.environment import as_told, told_with_files
 from ..processes.hostlink import HostLink
 from ..processes.placing import Gpus
 from ..tasks import Background
@@ -58,12 +59,14 @@ class Predictor:
         background: Background,
         learning: Learning,
         gpus: Callable[[], Gpus],
+        fetches: Fetches | None = None,
     ) -> None:
         self._spec_of = spec_of
         self._tell = tell
         self._background = background
         self._learning = learning
         self._gpus = gpus
+        self._fetches = fetches
         self._link: HostLink | None = None
         self._apart = Apart()
         self._looks: dict[tuple[str, str], Look] = {}
@@ -104,6 +107,9 @@ class Predictor:
             self._tell(Unpredictable(model=model, number=number, reason="it is not configured any more"))
             return
         try:
+            if self._fetches is not None and await self._fetches.are_absent(model, spec):
+                self._tell(await self._by_head(effect, spec))
+                return
             look = await self._look(spec)
             if may_use_gpus(spec, look):
                 await self._gpus().until_seen()  # or it would be loaded in RAM, or refused
@@ -119,6 +125,22 @@ class Predictor:
             self._tell(Unpredictable(model=model, number=number, reason=reason))
         else:
             self._tell(msgspec.structs.replace(predicted, number=number))
+
+    async def _by_head(self, effect: Predict, spec: ModelSpec) -> Predicted:
+        """Of files that have yet to be fetched: what can be told already, which may be nothing."""
+        nothing = Predicted(model=effect.model, number=effect.number, ways={}, absent=True)
+        here = await self._fetches.head(spec) if self._fetches is not None else None
+        if here is None:
+            return nothing
+        try:
+            look = await self._look(here)
+        except (OSError, ValueError) as error:
+            log.info("the head of %s tells nothing: %s", effect.model, reason_of(error))
+            return nothing
+        if may_use_gpus(spec, look):
+            await self._gpus().until_seen()
+        predicted = _forecast(effect.model, spec, look, await self._known(effect.model, look))
+        return msgspec.structs.replace(predicted, number=effect.number, absent=True)
 
     async def _look(self, spec: ModelSpec) -> Look:
         look = await self._apart.ask(spec.identity, partial(look_at, spec))
@@ -154,8 +176,8 @@ class Predictor:
         link = self._link
         if link is None or link.ended.is_set():
             return None
-        environment = await self._apart.ask(spec.identity, partial(merged_environment, spec))
-        answer = await link.dry_run(as_told(spec, {**environment, **self._gpus().environment(())}), DRY_RUN_S)
+        told = await self._apart.ask(spec.identity, partial(told_with_files, spec, self._gpus().environment(())))
+        answer = await link.dry_run(told, DRY_RUN_S)
         if link.ended.is_set() and answer.result is None:
             return None
         reason = answer.reason

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -10,9 +12,19 @@ from lazyd.core.spec import ModelSpec
 
 
 def as_told(spec: ModelSpec, environment: dict[str, str] | None = None) -> dict[str, Any]:
-    """Builtins alone, defaults left out; `environment`: the merged one, where a process is started with it."""
+    """Builtins alone, defaults left out; `environment`: the merged one, where a process is started with it.
+
+    What its URL names is told as the path where it is now. That blocks, as a link is read.
+    """
     told: dict[str, Any] = msgspec.to_builtins(spec)
+    if (fetched := told.pop("fetched", None)) is not None:
+        told["path"] = os.path.realpath(fetched)
     return told if environment is None else {**told, "env": environment}
+
+
+def told_with_files(spec: ModelSpec, more: Mapping[str, str]) -> dict[str, Any]:
+    """With all that its files say, and `more` variables, which win. Blocks; raises as `merged_environment`."""
+    return as_told(spec, {**merged_environment(spec), **more})
 
 
 def merged_environment(spec: ModelSpec) -> dict[str, str]:

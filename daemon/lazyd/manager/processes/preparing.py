@@ -16,7 +16,7 @@ from ..apart import Apart, NoAnswer
 from ..configuration import Configuration
 from ..pins import PinKeeper
 from ..tasks import Background
-from .environment import as_told, merged_environment
+from .environment import as_told, told_with_files
 from .hostlink import HostLink
 from .placing import ALL, Gpus
 
@@ -87,7 +87,7 @@ def likely(config: Config, pins: frozenset[str], gpus: Gpus) -> list[dict[str, A
             variables = shown.to(spec)
             zygote = *_made_from(spec), tuple(variables.items())
             if zygote not in found:
-                found[zygote] = as_told(spec, {**merged_environment(spec), **variables})
+                found[zygote] = told_with_files(spec, variables)
     return list(found.values())
 
 

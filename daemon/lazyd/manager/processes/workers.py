@@ -21,7 +21,7 @@ from lazyd.wire import packets
 from ..apart import Apart
 from ..prediction.predictor import reason_of
 from .channel import Channel
-from .environment import as_told, merged_environment
+from .environment import as_told, told_with_files
 from .hostlink import HostLink
 from .messages import Exited, FromHost, Measured, Started
 from .placing import Gpus, placement
@@ -107,8 +107,8 @@ class Workers:
         ours, theirs = packets.pair()
         self._add(Channel(effect.worker, ours, self._tell))
         fd = theirs.detach()
-        if spec.env_file is None:
-            self._send_start(effect, spec, {**spec.env, **gpus}, fd)
+        if spec.env_file is None and spec.fetched is None:
+            self._send_start(effect, as_told(spec, {**spec.env, **gpus}), fd)
         else:
             self._preparing.add(effect.worker)
             self._run(f"start of {effect.model}", self._start_later(effect, spec, gpus, fd))
@@ -142,29 +142,26 @@ class Workers:
             self._rounds.remove(awaited)
 
     async def _start_later(self, effect: StartWorker, spec: ModelSpec, gpus: dict[str, str], fd: int) -> None:
-        environment, reason = None, ""
+        told, reason = None, ""
         try:
-            environment = await self._apart.ask(spec.identity, partial(merged_environment, spec))
+            told = await self._apart.ask(spec.identity, partial(told_with_files, spec, gpus))
         except (OSError, ValueError) as error:
             reason = reason_of(error)
         still_wanted = effect.worker in self._preparing  # else it was told already why it does not start
         self._preparing.discard(effect.worker)
-        if environment is not None and still_wanted:
-            self._send_start(effect, spec, {**environment, **gpus}, fd)
+        if told is not None and still_wanted:
+            self._send_start(effect, told, fd)
             return
         os.close(fd)
         if still_wanted:
             self._not_started(effect.worker, reason)
 
-    def _send_start(self, effect: StartWorker, spec: ModelSpec, environment: dict[str, str], fd: int) -> None:
+    def _send_start(self, effect: StartWorker, told: dict[str, Any], fd: int) -> None:
         message = {
             "do": "start",
             "worker": effect.worker,
             "model": effect.model,
-            "spec": {
-                **as_told(spec, environment),
-                "placement": placement(effect.devices, effect.layers),
-            },
+            "spec": {**told, "placement": placement(effect.devices, effect.layers)},
             "devices": effect.devices,
             "memo": effect.memo,
         }

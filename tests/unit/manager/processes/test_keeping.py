@@ -62,8 +62,8 @@ class Told:
 
 
 def test_devices_are_sampled_otherwise_from_when_something_is_reserved() -> None:
-    parts: list[Any] = [Told() for _ in range(12)]
-    keeping, measuring = parts[5:7]
+    parts: list[Any] = [Told() for _ in range(13)]
+    keeping, measuring = parts[6:8]
     carry_out = table(*parts)
     carry_out[KeepReservations](KeepReservations(reservations=(HELD,)))
     assert (keeping.names, measuring.names) == (["keep"], ["stir"])

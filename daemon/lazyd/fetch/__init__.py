@@ -1,0 +1,10 @@
+"""The fetcher: a process of its own that brings models' files to this machine, and the only one with a network.
+
+- `main`, `server` the process: its socket, its connections, its end when there is nothing left to do
+- `jobs` what models wait for: a URL, whoever wants it; `downloads` one file, however many wait for it
+- `remote` a URL by fsspec; `heads` the beginnings of files; `credentials` what it is let in with
+- `cache` what lies on the disk, and who leaves it
+
+The manager imports `cache` and `entries` alone, to see what is there. fsspec is imported in `remote`, when there is
+something to fetch.
+"""

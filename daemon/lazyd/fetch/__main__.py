@@ -1,0 +1,5 @@
+"""``python -m lazyd.fetch``."""
+
+from .main import main
+
+raise SystemExit(main())

@@ -1,0 +1,200 @@
+"""What was fetched, on the disk: each content once, whatever it is called and however many models use it.
+
+    blobs/SHA256             contents
+    trees/TREE/NAME          files by name: hard links to contents; another content of a model is another tree
+    models/KEY               a link to the tree that holds now: it is exchanged whole
+    entries/KEY.json         what is known of it (`entries`)
+    parts/…                  downloads that are under way, or broke off
+    heads/KEY/NAME           beginnings of files, sparse: as large as the whole, and read only where they are there
+
+A content that no tree links has one link left, and is removed. Whoever reads goes by `models/KEY`; a file that a model
+has mapped stays as long as it is mapped. Standard library only. All of it blocks on the disk.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import shutil
+import time
+from collections.abc import Collection, Iterable
+
+from lazyd.durable import replace
+
+from .entries import Entry, Fetched
+
+LEFT_FREE = 64 << 20
+"""Bytes of the disk that are not filled."""
+READABLE, OPEN = 0o640, 0o750
+"""For the group too: the manager and the workers may be other users."""
+
+
+class Cache:
+    """Below one folder."""
+
+    def __init__(self, root: str) -> None:
+        self.root = root
+
+    # Looking.
+
+    def entry(self, key: str) -> Entry | None:
+        """What is here of it, and whole; None if it has to be fetched."""
+        try:
+            with open(self._entry(key), "rb") as file:
+                entry = Entry.of(file.read())
+        except (OSError, ValueError):
+            return None
+        return entry if os.path.isdir(os.path.join(self.root, "models", key)) else None
+
+    def entries(self) -> list[Entry]:
+        names = _listed(os.path.join(self.root, "entries"))
+        found = (self.entry(name.removesuffix(".json")) for name in names if name.endswith(".json"))
+        return [entry for entry in found if entry is not None]
+
+    def has_blob(self, sha256: str) -> int | None:
+        """The size of this content, if it is here."""
+        try:
+            return os.stat(self._blob(sha256)).st_size
+        except OSError:
+            return None
+
+    def head(self, key: str) -> str:
+        """The folder for the beginnings of its files."""
+        return os.path.join(self.root, "heads", key)
+
+    def part(self, url: str) -> str:
+        """Where the download of a file is written."""
+        return os.path.join(self._folder("parts"), hashlib.blake2s(url.encode(), digest_size=16).hexdigest())
+
+    # Keeping.
+
+    def keep_blob(self, part: str, sha256: str) -> None:
+        """A download is whole."""
+        os.chmod(part, READABLE)
+        os.rename(part, os.path.join(self._folder("blobs"), sha256))
+        _sync(self._folder("blobs"))
+
+    def keep(self, key: str, url: str, files: Collection[Fetched]) -> Entry:
+        """Puts contents that are here under their names, and the model's link on them. Raises `OSError`."""
+        told = json.dumps(sorted((file.name, file.sha256) for file in files))
+        tree = hashlib.sha256(told.encode()).hexdigest()[:32]
+        folder = os.path.join(self._folder("trees"), tree)
+        if not os.path.isdir(folder):
+            self._plant(folder, files)
+        link, new = os.path.join(self._folder("models"), key), os.path.join(self._folder("models"), f"{key}.new")
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(new)
+        os.symlink(os.path.join("..", "trees", tree), new)
+        os.rename(new, link)
+        _sync(os.path.dirname(link))
+        now = time.time()
+        entry = Entry(key=key, url=url, tree=tree, files=tuple(files), checked=now, used=now)
+        self.write(entry)
+        shutil.rmtree(self.head(key), ignore_errors=True)
+        return entry
+
+    def write(self, entry: Entry) -> None:
+        """What is known of it has changed. Raises `OSError`."""
+        self._folder("entries")
+        replace(self._entry(entry.key), entry.text())
+        os.chmod(self._entry(entry.key), READABLE)
+
+    def remove(self, key: str) -> None:
+        for path in (self._entry(key), os.path.join(self.root, "models", key)):
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(path)
+        shutil.rmtree(self.head(key), ignore_errors=True)
+
+    def sweep(self, kept: Collection[str]) -> None:
+        """Removes trees that no model has any more, and contents that no tree has. Of the `kept` keys, in which models
+        may read yet, all stays."""
+        trees = {entry.tree for entry in self.entries()}
+        if not kept:
+            for tree in _listed(os.path.join(self.root, "trees")):
+                if tree not in trees:
+                    shutil.rmtree(os.path.join(self.root, "trees", tree), ignore_errors=True)
+        for blob in _listed(os.path.join(self.root, "blobs")):
+            with contextlib.suppress(OSError):
+                if os.stat(self._blob(blob)).st_nlink == 1:
+                    os.unlink(self._blob(blob))
+
+    # Room.
+
+    def used_bytes(self) -> int:
+        """Of contents and of what is under way."""
+        return sum(_size(os.path.join(self.root, kind, name)) for kind in ("blobs", "parts") for name in self._in(kind))
+
+    def may_hold(self, budget: float) -> int:
+        """What the cache may hold altogether: bytes, or a fraction of its disk up to 1."""
+        disk = os.statvfs(self._folder("blobs"))
+        total = disk.f_blocks * disk.f_frsize
+        return int(budget * total) if isinstance(budget, float) else budget
+
+    def free_bytes(self) -> int:
+        disk = os.statvfs(self._folder("blobs"))
+        return disk.f_bavail * disk.f_frsize
+
+    def make_room(self, needed: int, budget: float, kept: Collection[str]) -> bool:
+        """Removes what was used least recently until so much more may be written. Whether it may."""
+        for entry in (None, *sorted(self.entries(), key=lambda entry: entry.used)):
+            if entry is not None and entry.key not in kept:
+                self.remove(entry.key)
+                self.sweep(kept)
+            fits = self.used_bytes() + needed <= self.may_hold(budget)
+            if fits and self.free_bytes() >= needed + LEFT_FREE:
+                return True
+        return False
+
+    def _in(self, kind: str) -> list[str]:
+        return _listed(os.path.join(self.root, kind))
+
+    def _plant(self, folder: str, files: Iterable[Fetched]) -> None:
+        """A new tree, that is there whole or not at all."""
+        new = f"{folder}.new"
+        shutil.rmtree(new, ignore_errors=True)
+        _made(new)
+        for file in files:
+            path = os.path.join(new, *file.name.split("/"))
+            _made(os.path.dirname(path))
+            os.link(self._blob(file.sha256), path)
+        _sync(new)
+        os.rename(new, folder)
+        _sync(os.path.dirname(folder))
+
+    def _blob(self, sha256: str) -> str:
+        return os.path.join(self.root, "blobs", sha256)
+
+    def _entry(self, key: str) -> str:
+        return os.path.join(self.root, "entries", f"{key}.json")
+
+    def _folder(self, name: str) -> str:
+        return _made(os.path.join(self.root, name))
+
+
+def _made(folder: str) -> str:
+    os.makedirs(folder, mode=OPEN, exist_ok=True)
+    return folder
+
+
+def _listed(folder: str) -> list[str]:
+    try:
+        return sorted(os.listdir(folder))
+    except OSError:
+        return []
+
+
+def _size(path: str) -> int:
+    try:
+        return os.stat(path).st_size
+    except OSError:
+        return 0
+
+
+def _sync(folder: str) -> None:
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

@@ -1,0 +1,223 @@
+"""One file: from where the last try broke off to the end, checked, and begun anew if it turns out to be another one.
+
+Several models may wait for the same file: it is downloaded once (`Downloads`).
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+
+from lazyd import urls
+
+from .cache import Cache
+from .failures import Changed, Failed, Stopped, Unreachable
+from .patience import TRIES, patiently, pause
+from .remote import Info, Remote
+
+CHANGES = 3
+"""A file that changes while it is fetched is begun anew so many times."""
+SMALLEST, LARGEST = 256 << 10, 16 << 20
+QUICK_S = 0.5
+"""A chunk that came sooner is followed by larger ones: what is slow still shows that it goes on."""
+AHEAD = 4
+"""So many chunks are asked for at a time."""
+FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
+@dataclass(frozen=True)
+class Content:
+    """A file that is here."""
+
+    sha256: str
+    bytes: int
+    mark: str
+
+
+class Download:
+    """One file's way here. `room` makes room for so many bytes, and answers why there is none."""
+
+    def __init__(
+        self, url: str, cache: Cache, room: Callable[[int], str | None], open_url: Callable[[str], Remote]
+    ) -> None:
+        self.url = url
+        self.here = 0
+        self.bytes: int | None = None
+        self.stopped = threading.Event()
+        self._cache = cache
+        self._room = room
+        self._open = open_url
+        self._part = cache.part(url)
+
+    @property
+    def shown(self) -> str:
+        return urls.masked(self.url)
+
+    def run(self) -> Content:
+        """Raises `Failed`, `Stopped`."""
+        for _ in range(CHANGES):
+            try:
+                return self._run()
+            except Changed:
+                continue
+            except OSError as error:
+                raise Failed(self._disk(error)) from None
+        raise Failed(f"{self.shown}: it changes again and again while it is fetched")
+
+    def _run(self) -> Content:
+        info = self._info()
+        self.bytes = info.bytes
+        digest = self._resumed(info)
+        missing = max(0, (info.bytes or 0) - self.here)
+        if why := self._room(missing):
+            raise Failed(f"{self.shown}: {why}")
+        with open(self._part, "ab") as file:
+            for data in self._chunks(info):
+                file.write(data)
+                digest.update(data)
+                self.here += len(data)
+                if self.stopped.is_set():
+                    raise Stopped
+            file.flush()
+            os.fsync(file.fileno())
+        if self._info().mark != info.mark:
+            raise Changed
+        content = Content(digest.hexdigest(), self.here, info.mark)
+        self._cache.keep_blob(self._part, content.sha256)
+        self._forget()
+        return content
+
+    def _resumed(self, info: Info) -> hashlib._Hash:
+        """What is here of the same file; of another one nothing is of use."""
+        digest = hashlib.sha256()
+        self.here = 0
+        same = info.mark and info.ranges and self._known() == info.mark
+        if not same or os.path.getsize(self._part) > (info.bytes or 0):
+            self._forget()
+            with open(os.open(self._part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o640), "wb"):
+                pass
+            with open(f"{self._part}.json", "w", encoding="utf-8") as file:
+                json.dump(info.mark, file)
+            return digest
+        with open(self._part, "rb") as part:
+            while data := part.read(1 << 20):
+                digest.update(data)
+                self.here += len(data)
+        return digest
+
+    def _known(self) -> str | None:
+        try:
+            with open(f"{self._part}.json", encoding="utf-8") as file:
+                os.stat(self._part)
+                return str(json.load(file))
+        except (OSError, ValueError):
+            return None
+
+    def _forget(self) -> None:
+        for path in (self._part, f"{self._part}.json"):
+            if os.path.exists(path):
+                os.unlink(path)
+
+    def _chunks(self, info: Info) -> Iterator[bytes]:
+        """In order. After a break it goes on where it was, if it is still the same file."""
+        if not info.ranges or info.bytes is None:
+            yield from self._open(self.url).stream(SMALLEST)
+            return
+        remote, tries = self._open(self.url), 0
+        while self.here < info.bytes:
+            before = self.here
+            try:
+                yield from _read_ahead(remote, self.here, info.bytes)
+            except Unreachable:
+                tries = 1 if self.here > before else tries + 1
+                if tries >= TRIES:
+                    raise
+                pause(tries, self.stopped)
+                remote = self._open(self.url)
+                if self._info().mark != info.mark:
+                    raise Changed from None
+
+    def _info(self) -> Info:
+        return patiently(lambda: self._open(self.url).info(), self.stopped)
+
+    def _disk(self, error: OSError) -> str:
+        if error.errno in FULL:
+            return f"{self.shown}: the disk of {self._cache.root} is full: {error.strerror}"
+        return f"{self.shown}: it cannot be kept in {self._cache.root}: {error.strerror or error}"
+
+
+def _read_ahead(remote: Remote, start: int, end: int) -> Iterator[bytes]:
+    """Chunks in order, while the next ones are on their way."""
+    size, asked = SMALLEST, start
+    waiting: list[Future[tuple[bytes, float]]] = []
+    with ThreadPoolExecutor(AHEAD) as threads:
+        try:
+            while waiting or asked < end:
+                while asked < end and len(waiting) < AHEAD:
+                    until = min(asked + size, end)
+                    waiting.append(threads.submit(_timed, remote, asked, until))
+                    asked = until
+                data, took_s = waiting.pop(0).result()
+                size = min(2 * size, LARGEST) if took_s < QUICK_S else max(size // 2, SMALLEST)
+                yield data
+        finally:
+            for future in waiting:
+                future.cancel()
+
+
+def _timed(remote: Remote, start: int, end: int) -> tuple[bytes, float]:
+    begun = time.monotonic()
+    return remote.read(start, end), time.monotonic() - begun
+
+
+class Running:
+    """A download under way, and who waits for it."""
+
+    def __init__(self, download: Download) -> None:
+        self.download = download
+        self.waiting = 0
+        self.done = threading.Event()
+        self.content: Content | None = None
+        self.error: Exception | None = None
+
+
+class Downloads:
+    """All that are under way, by URL."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._running: dict[str, Running] = {}
+
+    def join(self, download: Download) -> Running:
+        """The one that brings this file: it is begun if nobody else has."""
+        with self._lock:
+            running = self._running.get(download.url)
+            if running is None:
+                running = self._running[download.url] = Running(download)
+                threading.Thread(target=self._run, args=(running,), name="download", daemon=True).start()
+            running.waiting += 1
+            return running
+
+    def leave(self, running: Running) -> None:
+        """One who waited does no more. With the last one it ends, and what is here of it stays."""
+        with self._lock:
+            running.waiting -= 1
+            if running.waiting == 0:
+                running.download.stopped.set()
+
+    def _run(self, running: Running) -> None:
+        try:
+            running.content = running.download.run()
+        except Exception as error:
+            running.error = error
+        finally:
+            with self._lock:
+                del self._running[running.download.url]
+            running.done.set()

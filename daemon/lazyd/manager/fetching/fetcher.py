@@ -1,0 +1,155 @@
+"""The process that fetches (`lazyd.fetch`): it is reached over its socket, and started if nobody listens there.
+
+Under systemd the socket is a unit's, and connecting starts it. Otherwise the manager starts it as a process of its own,
+that outlives the manager while something is on its way.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from time import monotonic
+from typing import Any
+
+from lazyd import places
+
+from ..processes.packets import PacketSocket
+
+START_S = 20.0
+"""How long one that was started may take until its socket answers."""
+LOOK_S = 0.02
+TRIES = 3
+"""It may end, as it had nothing to do, in the moment in which it is asked."""
+
+
+class NoFetcher(Exception):
+    """Nobody fetches; `str` says why."""
+
+
+class Fetcher:
+    """`starts`: the manager starts the process itself."""
+
+    def __init__(self, runtime: str, state: str, *, starts: bool) -> None:
+        self._path = places.fetch_socket(runtime)
+        self._log = places.fetch_log(runtime)
+        self._state = state
+        self._starts = starts
+        self._starting = asyncio.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @contextlib.asynccontextmanager
+    async def ask(self, question: dict[str, Any]) -> AsyncIterator[Conversation]:
+        """A conversation about one question. Raises `NoFetcher`."""
+        conversation = await self._asked(question)
+        try:
+            yield conversation
+        finally:
+            conversation.close()
+
+    async def quit(self) -> None:
+        """Has it end, if the manager may: what is under way goes on another time."""
+        if not self._starts:
+            return
+        with contextlib.suppress(OSError):
+            conversation = Conversation(_connected(self._path))
+            conversation.say({"do": "quit"})
+            conversation.close()
+        if self._process is not None:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                await asyncio.to_thread(self._process.wait, 2.0)
+
+    async def _asked(self, question: dict[str, Any]) -> Conversation:
+        for _ in range(TRIES):
+            conversation = Conversation(await self._connect())
+            conversation.say(question)
+            if await conversation.is_heard():
+                return conversation
+            conversation.close()
+        raise NoFetcher(f"the fetcher does not answer; see {self._log}")
+
+    async def _connect(self) -> socket.socket:
+        async with self._starting:
+            deadline = monotonic() + START_S
+            while True:
+                try:
+                    return _connected(self._path)
+                except BlockingIOError:
+                    pass
+                except OSError as error:
+                    if not self._starts:
+                        raise NoFetcher(
+                            f"the fetcher cannot be reached ({error.strerror}): systemctl status lazyd-fetch.socket"
+                        ) from None
+                    if self._process is None or self._process.poll() is not None:
+                        self._process = await asyncio.to_thread(self._start)
+                if monotonic() > deadline:
+                    raise NoFetcher(f"the fetcher did not answer within {START_S:g} s; see {self._log}")
+                await asyncio.sleep(LOOK_S)
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        environment = {name: value for name, value in os.environ.items() if name != "NOTIFY_SOCKET"}
+        try:
+            with open(self._log, "ab") as output:
+                return subprocess.Popen(
+                    [sys.executable, "-P", "-m", "lazyd.fetch", "--state-dir", self._state, "--socket", self._path],
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=output,
+                    env=environment,
+                    cwd="/",
+                    start_new_session=True,
+                )
+        except OSError as error:
+            raise NoFetcher(f"the fetcher cannot be started: {error}") from None
+
+
+class Conversation:
+    """What it says to one question, in order; None at its end."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._said: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue()
+        self._packets = PacketSocket(sock, self._packet, lambda: self._said.put_nowait(None))
+
+    def say(self, message: dict[str, Any]) -> None:
+        self._packets.send(message)
+
+    async def hear(self, within_s: float | None) -> dict[str, Any] | None:
+        """The next that it says. Raises `TimeoutError`."""
+        async with asyncio.timeout(within_s):
+            return await self._said.get()
+
+    async def is_heard(self) -> bool:
+        """Whether somebody is there who answers: the first word is left to be heard."""
+        first = await self._said.get()
+        if first is None:
+            return False
+        rest: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue()
+        rest.put_nowait(first)
+        while not self._said.empty():
+            rest.put_nowait(self._said.get_nowait())
+        self._said = rest
+        return True
+
+    def close(self) -> None:
+        self._packets.close()
+
+    def _packet(self, packet: memoryview) -> None:
+        self._said.put_nowait(json.loads(bytes(packet)))
+
+
+def _connected(path: str) -> socket.socket:
+    """Raises `OSError`."""
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    sock.setblocking(False)
+    try:
+        sock.connect(path)
+    except OSError:
+        sock.close()
+        raise
+    return sock
