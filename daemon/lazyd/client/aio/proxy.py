@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from ..degraded import result_of
+from ..held import url_of
 from ..method import Method
 
 if TYPE_CHECKING:
@@ -19,8 +20,8 @@ class AsyncModel:
 
     ``await model.complete(…)`` calls the method ``complete`` with these arguments and returns its
     result; ``async for piece in model.stream.complete(…)`` gives the result in pieces as they come;
-    `call` does the same with a time limit. Names that are ours (`call`, `stream`, `is_ready`, `name`, `timeout`)
-    reach a model's method of that name as ``model.call("name")``.
+    `call` does the same with a time limit. Names that are ours (`call`, `stream`, `lease`, `is_ready`,
+    `name`, `timeout`) reach a model's method of that name as ``model.call("name")``.
     """
 
     def __init__(
@@ -53,6 +54,10 @@ class AsyncModel:
         """The same methods, their results in pieces."""
         return AsyncStream(self._client, self, self._idempotent, self._sticky)
 
+    def lease(self) -> AsyncLease:
+        """Of a service: ``async with model.lease() as lease:`` loads it and keeps it while ``lease.url`` is used."""
+        return AsyncLease(self._client, self.name)
+
     @overload
     async def call(
         self, method: str, /, *args: Any, timeout: float | None = ..., meta: Literal[True], **kwargs: Any
@@ -84,6 +89,30 @@ class AsyncModel:
         return await self._client.answer(
             self.name, method, args, kwargs, timeout=timeout, idempotent=self._idempotent, sticky=self._sticky
         )
+
+
+class AsyncLease:
+    """A service in use, within an ``async with`` block. Entering it raises `LazydError`."""
+
+    def __init__(self, client: AsyncClient, model: str) -> None:
+        self.url = ""
+        """Where it is: ``http://127.0.0.1:34567``. It stays so within the block."""
+        self._pieces = client.pieces(model, "hold")
+        self._model = model
+
+    def __repr__(self) -> str:
+        return f"<AsyncLease of {self._model} {self.url}>"
+
+    async def __aenter__(self) -> AsyncLease:
+        try:
+            self.url = url_of(self._model, await self._pieces.__anext__())
+        except BaseException:
+            await self.__aexit__()
+            raise
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._pieces.aclose()  # type: ignore[attr-defined]
 
 
 class AsyncStream:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from ..degraded import result_of
+from ..held import url_of
 from ..method import Method
 
 if TYPE_CHECKING:
@@ -19,8 +20,8 @@ class Model:
 
     ``model.complete(…)`` calls the method ``complete`` with these arguments and returns its
     result; ``model.stream.complete(…)`` yields the pieces of the result as they come; `call` does
-    the same with a time limit. Names that are ours (`call`, `stream`, `is_ready`, `name`, `timeout`)
-    reach a model's method of that name as ``model.call("name")``.
+    the same with a time limit. Names that are ours (`call`, `stream`, `lease`, `is_ready`,
+    `name`, `timeout`) reach a model's method of that name as ``model.call("name")``.
     """
 
     def __init__(
@@ -54,6 +55,10 @@ class Model:
         """The same methods, their results in pieces."""
         return Stream(self._client, self, self._idempotent, self._sticky)
 
+    def lease(self) -> Lease:
+        """Of a service: ``with model.lease() as lease:`` loads it and keeps it while programs use ``lease.url``."""
+        return Lease(self._client, self.name)
+
     @overload
     def call(
         self, method: str, /, *args: Any, timeout: float | None = ..., meta: Literal[True], **kwargs: Any
@@ -81,6 +86,30 @@ class Model:
         return self._client.answer(
             self.name, method, args, kwargs, timeout=timeout, idempotent=self._idempotent, sticky=self._sticky
         )
+
+
+class Lease:
+    """A service in use, within a ``with`` block. Entering it raises `LazydError`."""
+
+    def __init__(self, client: Client, model: str) -> None:
+        self.url = ""
+        """Where it is: ``http://127.0.0.1:34567``. It stays so within the block."""
+        self._pieces = client.pieces(model, "hold")
+        self._model = model
+
+    def __repr__(self) -> str:
+        return f"<Lease of {self._model} {self.url}>"
+
+    def __enter__(self) -> Lease:
+        try:
+            self.url = url_of(self._model, next(self._pieces, None))
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._pieces.close()  # type: ignore[attr-defined]
 
 
 class Stream:
