@@ -49,6 +49,7 @@ def specs(
     What clients have registered wins by its key alone: many may describe one file, each in its own way.
     """
     taken = {spec.path for spec in written.values() if spec.source != REGISTERED}
+    layouts = {template.name: template for template in templates if template.name}
     made: dict[str, ModelSpec] = {}
     warnings = [Problem(file=path, what=what, remedy=_LEFT_OUT) for path, what in seen.warnings.items()]
     by_pattern: dict[str, list[Found]] = {}
@@ -57,7 +58,7 @@ def specs(
     for template in templates:
         found = by_pattern.get(template.path or "", [])
         for spec in _versions(template, found) if is_layout(template.path) else _files(template, found, warnings):
-            other = made.get(spec.key)
+            other = made.get(spec.key) or layouts.get(spec.key)
             if spec.key in written or spec.path in taken:
                 continue
             if other is not None:

@@ -70,7 +70,7 @@ class Configuration:
         self._systemd = systemd
         self._note = note
         self._changing = asyncio.Lock()
-        self._keeping = asyncio.Lock()
+        self._keeper: asyncio.Task[None] | None = None
         self._of_files = _lines(loaded.problems)
         self.state = state
         self.config: Config = placed(loaded.config, state)
@@ -103,11 +103,21 @@ class Configuration:
         return found[1] if found is not None else None
 
     async def keep(self) -> None:
-        """Keeps what was loaded as the last accepted, for a start with wrong files."""
-        async with self._keeping:  # one after the other, or an older one could be written last
-            problem = await asyncio.to_thread(configs.accept, self._loaded, self.state)
-        if problem is not None:
-            log.warning("%s", problem)
+        """Keeps what is in force as the last accepted, for a start with wrong files. The newest is written last."""
+        if self._keeper is None:
+            self._keeper = asyncio.create_task(self._keep(), name="accepted configuration")
+        await asyncio.shield(self._keeper)
+
+    async def _keep(self) -> None:
+        kept: Loaded | None = None
+        try:
+            while kept is not self._loaded:
+                kept = self._loaded
+                problem = await asyncio.to_thread(configs.accept, kept, self.state)
+                if problem is not None:
+                    log.warning("%s", problem)
+        finally:
+            self._keeper = None
 
     async def reload(self) -> Changes:
         """Reads the files again and puts them in force.

@@ -27,7 +27,7 @@ class Wish:
     """A model that a client registers; without a table, one that it deregisters."""
 
     key: str
-    table: Mapping[str, Any] | None
+    table: Mapping[str, Any] | None = field(repr=False)
     changes: asyncio.Future[Changes] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
     refused: LazydError | None = None
 
@@ -68,6 +68,7 @@ class Registering:
 
     async def _wish(self, wish: Wish) -> Changes:
         """The change is made whatever becomes of who asked for it."""
+        wish.changes.add_done_callback(lambda done: done.cancelled() or done.exception())  # who asked may have gone
         self._wishes.append(wish)
         if not self._at_work:
             self._at_work = True

@@ -113,6 +113,14 @@ def test_two_files_of_one_name_are_both_told_and_the_first_serves(load: Load, tm
     )
 
 
+def test_a_file_that_has_the_name_of_a_layout_is_told(load: Load, tmp_path: Path, layout: str) -> None:
+    put(tmp_path / "m/ocr.gguf")
+    put(tmp_path / "ocr/1/det.gguf")
+    text = layout + f'[discover."{tmp_path}/m/*.gguf"]\n'
+    assert models(load, text).keys() == {"ocr:1"}
+    assert 'would be called "ocr", as that of ocr/${version}/det.gguf is' in told(load, text, tmp_path)[0]
+
+
 def test_what_is_written_down_wins_by_its_name_or_by_its_path(load: Load, tmp_path: Path) -> None:
     put(tmp_path / "m/gemma.gguf")
     put(tmp_path / "m/smol.gguf")

@@ -90,6 +90,7 @@ async def test_a_reload_keeps_what_is_registered(live: Live) -> None:
         ({"name": "r", "runtime": "llama_cpp", "path": "/nowhere/m.gguf"}, "path", "cannot be read"),
         ({"name": "r", **SPEC, "uses": ["nobody"]}, "uses", 'no model "nobody"'),
         ({"name": "r", **SPEC, "fallback": {"model": "r"}}, "fallback.model", "goes round"),
+        ({"name": "other:2", **SPEC}, "name", "a model has this name"),
         ({"name": "r/*", **SPEC, "tier": "resident"}, "tier", "a family cannot be resident"),
     ],
 )

@@ -159,6 +159,15 @@ async def test_what_does_not_go_with_the_rest_is_refused_and_the_rest_stays(live
     await until(lambda: found(live) == {"a", "b"})
 
 
+async def test_a_file_that_has_the_name_of_an_alias_is_refused(live: Live, tmp_path: Path) -> None:
+    live.file.write_text(live.file.read_text() + '[aliases]\nchat = "written"\n')
+    await live.configuration.reload()
+    put(tmp_path / "m/chat.gguf")
+    await until(lambda: live.configuration.problems)
+    assert "aliases.chat: a model has this name" in live.configuration.problems[0]
+    assert live.models == {"written"}
+
+
 async def test_an_edit_of_the_files_is_not_put_in_force_by_what_is_found(live: Live, tmp_path: Path) -> None:
     live.file.write_text("nonsense")
     put(tmp_path / "m/a.gguf")
