@@ -12,6 +12,7 @@ from .lifecycle import LOADS, State
 from .locked import freed_by
 from .plans import callers
 from .records import FRESH_LEASE_S, Instance, LeaseStage, Model, Seeker, Worker
+from .routes import is_background, siblings
 from .wording import counted, duration, listed, size
 from .world import World
 
@@ -127,7 +128,9 @@ def keeps(world: World, instance: Instance, for_model: Seeker | None = None) -> 
         reasons.append(f"it is {instance.state}")
     elif instance.state is State.FAILED:
         reasons.append("it is ending, as its load has failed")
-    if for_model is not None and model is not for_model and instance in callers(world, for_model):
+    if isinstance(for_model, Model) and is_background(for_model) and model in siblings(world, for_model):
+        reasons.append(f"it answers until {for_model.key} is ready")
+    elif for_model is not None and model is not for_model and instance in callers(world, for_model):
         reasons.append(f"its call waits for {for_model.key}")
     if instance.state in (State.READY, State.DRAINING):
         reasons += used(world, instance)

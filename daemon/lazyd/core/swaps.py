@@ -16,6 +16,7 @@ from . import parking, routes, waiting
 from .effects import Revoke
 from .records import Instance, Model, Route, Waiter
 from .spec import Swap
+from .wording import listed
 from .world import World
 
 
@@ -112,6 +113,13 @@ def is_settled(world: World, model: Model) -> bool:
 def is_next(model: Model) -> bool:
     """A name goes over to it as soon as it is ready."""
     return any(route.before is not None and model.key in route.shares for route in model.routes.values())
+
+
+def purpose(model: Model) -> str:
+    """What it is to be loaded for, although nobody waits for it."""
+    names = sorted(model.routes)
+    over = [name for name in names if model.routes[name].before is not None and model.key in model.routes[name].shares]
+    return f"{listed(over)} goes over to it" if over else f"it has a part in {listed(names)}"
 
 
 def advance(world: World, route: Route) -> None:

@@ -5,7 +5,7 @@ All is read from the records as they are at that moment. Looking changes nothing
 
 from __future__ import annotations
 
-from . import cost, wear
+from . import cost, routes, swaps, wear
 from .expecting import SETTLE_S, is_settling, spans
 from .held_up import held_up
 from .holders import keeps, purpose, unseen, waiting
@@ -63,6 +63,8 @@ def absent(world: World, model: Model) -> list[str]:
 def who_wants(world: World, model: Model) -> str:
     """Who waits for it, and since when."""
     since = duration(world.now - (model.wanted_since or world.now))
+    if routes.is_background(model):
+        return f"{swaps.purpose(model)}, and others answer meanwhile; that has been so for {since}"
     if not model.waiters:
         return f"it is resident, and has been missing for {since}"
     if model.waiting == 0:

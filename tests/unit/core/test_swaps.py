@@ -5,6 +5,7 @@ import pytest
 from lazyd.core import answers, effects, events
 from lazyd.core.lifecycle import State
 from lazyd.core.spec import GIB, Swap, Warmup, WarmupMode
+from lazyd.core.why import why
 
 from .story import Story, spec
 
@@ -132,6 +133,16 @@ def test_where_both_do_not_fit_the_old_one_answers_on_and_others_get_their_room(
     story.get("other")
     story.wait(1)
     assert story.state("other") is State.LOADING
+
+
+def test_why_says_what_a_new_version_waits_for_and_what_answers_meanwhile() -> None:
+    story = Story(OLD, ram_gib=10, sizes={"ocr:3": 6, "ocr:4": 6})
+    use(story)
+    story.configure(OLD, NEW)
+    story.wait(3)
+    said = " ".join(why(story.core.world, story.core.world.models["ocr:4"]))
+    assert "ocr goes over to it, and others answer meanwhile; that has been so for 3.0 s" in said
+    assert "ocr:3 holds 6.0 GiB: it answers until ocr:4 is ready" in said
 
 
 def test_room_that_idle_models_hold_is_taken_for_the_new_version() -> None:
