@@ -1,0 +1,1 @@
+"""A SavedModel of TensorFlow as a python model of lazyd."""
