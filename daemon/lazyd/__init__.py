@@ -13,7 +13,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .client import Answer, AsyncClient, Client, connect, connect_async
+    from .client import Answer, AsyncClient, Client, connect, connect_async, lazy
     from .errors import (
         Busy,
         CallFailed,
@@ -68,6 +68,7 @@ __all__ = [
     "__version__",
     "connect",
     "connect_async",
+    "lazy",
 ]
 
 if not TYPE_CHECKING:  # else a misspelt name would pass for one of ours
@@ -75,7 +76,7 @@ if not TYPE_CHECKING:  # else a misspelt name would pass for one of ours
     def __getattr__(name: str) -> object:
         if name not in __all__:
             raise AttributeError(f"module 'lazyd' has no attribute {name!r}")
-        if name in ("Answer", "AsyncClient", "Client", "connect", "connect_async"):
+        if name in ("Answer", "AsyncClient", "Client", "connect", "connect_async", "lazy"):
             from . import client as module
         else:
             from . import errors as module

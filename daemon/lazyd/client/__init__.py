@@ -6,6 +6,8 @@
 - `dataline`: a data connection without its I/O; `call`: one call on it.
 - `reserving`: memory for the program itself.
 - `context`: under which lease the running code itself works (a worker sets it).
+- `lazy_loading`: existing loaders, called by the daemon where there is one; else their objects are kept by
+  `lazy_shelf`. `lazy_daemon` finds out which.
 - `replies`, `answer`, `degraded`: what comes back.
 
 Standard library only, Python 3.9 and later; imports `lazyd.wire`, `lazyd.errors`, `lazyd.places`.
@@ -19,18 +21,31 @@ if TYPE_CHECKING:
     from .aio.client import AsyncClient, connect_async
     from .answer import Answer
     from .blocking.client import Client, connect
+    from .lazy_loading import Lazy, LazyFamily, lazy
 
-__all__ = ["Answer", "AsyncClient", "Client", "connect", "connect_async", "import_all"]
+__all__ = ["Answer", "AsyncClient", "Client", "Lazy", "LazyFamily", "connect", "connect_async", "import_all", "lazy"]
 
 _HOMES = {
     "Answer": "answer",
     "AsyncClient": "aio.client",
     "Client": "blocking.client",
+    "Lazy": "lazy_loading",
+    "LazyFamily": "lazy_loading",
     "connect": "blocking.client",
     "connect_async": "aio.client",
+    "lazy": "lazy_loading",
 }
 
-_LATE = ("blocking.client", "blocking.line", "blocking.reservation", "call", "calling", "context", "reserving")
+_LATE = (
+    "blocking.client",
+    "blocking.line",
+    "blocking.reservation",
+    "call",
+    "calling",
+    "context",
+    "lazy_loading",
+    "reserving",
+)
 """What is imported when it is first needed; together with what these import, it is all of the blocking client."""
 
 
