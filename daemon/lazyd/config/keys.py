@@ -132,7 +132,7 @@ MODEL = (
     Key(
         "path",
         "The model's file, or a URL (s3://, gs://, oss://, https://, file://) that it is fetched from when it is first "
-        "needed; one that ends in / means all files below it. Required by llama_cpp.",
+        "needed; one that ends in / means all files below it. Required by llama_cpp, onnx, torchscript and paddle.",
         kinds.Path(urls=True),
         example='"/var/lib/lazyd/models/gemma-3-270m-q4_k_m.gguf"',
     ),
