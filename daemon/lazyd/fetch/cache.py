@@ -78,6 +78,7 @@ class Cache:
 
     def keep(self, key: str, url: str, files: Collection[Fetched]) -> Entry:
         """Puts contents that are here under their names, and the model's link on them. Raises `OSError`."""
+        last = self.entry(key)
         told = json.dumps(sorted((file.name, file.sha256) for file in files))
         tree = hashlib.sha256(told.encode()).hexdigest()[:32]
         folder = os.path.join(self._folder("trees"), tree)
@@ -90,7 +91,8 @@ class Cache:
         os.rename(new, link)
         _sync(os.path.dirname(link))
         now = time.time()
-        entry = Entry(key=key, url=url, tree=tree, files=tuple(files), checked=now, used=now)
+        before = last.tree if last is not None and last.tree != tree else ""
+        entry = Entry(key=key, url=url, tree=tree, files=tuple(files), checked=now, used=now, before=before)
         self.write(entry)
         shutil.rmtree(self.head(key), ignore_errors=True)
         return entry
@@ -108,14 +110,14 @@ class Cache:
         shutil.rmtree(self.head(key), ignore_errors=True)
 
     def sweep(self, kept: Collection[str]) -> None:
-        """Removes trees that no model has any more, and contents that no tree has. Of the `kept` keys, in which models
-        may read yet, all stays."""
-        trees = {entry.tree for entry in self.entries()}
-        if not kept:
-            for tree in _listed(os.path.join(self.root, "trees")):
-                if tree not in trees:
-                    shutil.rmtree(os.path.join(self.root, "trees", tree), ignore_errors=True)
-        for blob in _listed(os.path.join(self.root, "blobs")):
+        """Removes trees that no model has any more, and contents that no tree has. What one of the `kept` keys had
+        before stays, too."""
+        entries = self.entries()
+        trees = {entry.tree for entry in entries} | {entry.before for entry in entries if entry.key in kept}
+        for tree in self._in("trees"):
+            if tree not in trees:
+                shutil.rmtree(os.path.join(self.root, "trees", tree), ignore_errors=True)
+        for blob in self._in("blobs"):
             with contextlib.suppress(OSError):
                 if os.stat(self._blob(blob)).st_nlink == 1:
                     os.unlink(self._blob(blob))

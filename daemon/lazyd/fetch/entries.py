@@ -33,6 +33,8 @@ class Entry:
     """When it was last compared with what the server has; seconds since 1970."""
     used: float
     """When a model was last loaded from it, as far as the fetcher was told."""
+    before: str = ""
+    """The tree that it has taken the place of: models in memory may still read there."""
 
     @property
     def total_bytes(self) -> int:

@@ -153,6 +153,7 @@ class Jobs:
         }
         if before is not None and not missing and known.keys() == files.keys():
             self._cache.write(replace(before, checked=time.time()))
+            self._sweep()
             return
         new = self._download(job, missing, sum(info.bytes or 0 for info in seen.values()), seen, known)
         if wanted.sha256 is not None and (file := next(iter(new.values()), None)) and file.sha256 != wanted.sha256:

@@ -121,13 +121,13 @@ class Remote:
 
     def _failure(self, error: BaseException) -> Failed:
         """What is to be told of it, and whether it is worth another try."""
-        status = getattr(error, "status", None) or _status_of(error)
+        status = _status_of(error)
         said = cleaned(str(error) or type(error).__name__, self.url, secrets(os.environ))
         name = type(error).__name__
-        if isinstance(error, FileNotFoundError) or status in _GONE:
-            return Failed(f"{self._shown}: there is no such file")
         if isinstance(error, PermissionError) or status in _DENIED:
             return Failed(f"{self._shown}: access is denied ({said}): see the fetcher's credentials")
+        if status in _GONE or (isinstance(error, FileNotFoundError) and status is None):
+            return Failed(f"{self._shown}: there is no such file")
         if name in (
             "NoCredentialsError",
             "PartialCredentialsError",
@@ -138,10 +138,16 @@ class Remote:
         return Unreachable(f"{self._shown}: {said}")
 
 
-def _status_of(error: BaseException) -> int | None:
-    response = getattr(error, "response", None)
-    told = response.get("ResponseMetadata", {}) if isinstance(response, dict) else {}
-    return told.get("HTTPStatusCode")
+def _status_of(error: BaseException | None) -> int | None:
+    """What a web server has answered, if that is why. A library may tell it by the cause of its error alone."""
+    while error is not None:
+        response = getattr(error, "response", None)
+        told = response.get("ResponseMetadata", {}) if isinstance(response, dict) else {}
+        status = getattr(error, "status", None) or told.get("HTTPStatusCode")
+        if isinstance(status, int):
+            return status
+        error = error.__cause__
+    return None
 
 
 def _options(scheme: str) -> dict[str, Any]:
