@@ -23,11 +23,12 @@ if TYPE_CHECKING:
     from . import Progress
     from .torchscript_model import TorchModel
 
-_PROCESS_BYTES = 64 * MIB
-"""A worker that was forked from one with PyTorch imported, and what the first calls need."""
-_EXPORT_BYTES = 160 * MIB
+_PROCESS_BYTES = 80 * MIB
+"""A worker that was forked from one with PyTorch imported, and what the first calls need. Without cgroups it is
+measured with its part of the pages that it shares with the other, which are 73 of these."""
+_EXPORT_BYTES = 128 * MIB
 """What PyTorch imports to load an exported program."""
-_WEIGHTS = {Kind.SCRIPT: 1.1, Kind.EXPORTED: 1.1, Kind.PICKLED: 1.1}
+_WEIGHTS = 1.1
 """Bytes for each byte of weights, measured for 2 MB and for 192 MB: they are read once, into memory of the process.
 What calls need depends on what they are given."""
 _DRIVER_BYTES, _DRIVER_RAM_BYTES = 512 * MIB, 256 * MIB
@@ -70,7 +71,7 @@ class TorchScriptRuntime:
     def needs(self, spec: dict[str, Any]) -> dict[str, Any]:
         checked.interpreter(spec)
         head, options = _read(spec)
-        weights = int(_WEIGHTS[head.kind] * head.weight_bytes)
+        weights = int(_WEIGHTS * head.weight_bytes)
         own = _PROCESS_BYTES + (_EXPORT_BYTES if head.kind is Kind.EXPORTED else 0)
         ram = own + int(weights * max(1.0, options.scale))
         # They are in RAM first, and again while the model is parked.
