@@ -111,7 +111,7 @@ def test_what_has_changed_is_loaded_again_by_choice_and_nothing_else(daemon: Dae
         pids = {name: client.call("Call", model=name, method="pid")["result"] for name in ("echo", "file", "r", "s")}
         client.call("Register", spec=actor(daemon, "r", options={"x": 1}))
         daemon.until(lambda: gone(pids["r"]))
-        assert daemon.model("r")["state"] == "cold", "when it is asked for"
+        assert daemon.until_state("r", "cold")["waiting"] == 0, "it is loaded when it is asked for"
         client.call("Register", spec=actor(daemon, "s", options={"x": 1}), now=True)
         daemon.configure("@echo\n@file options.x=1")
         client.call("Reload", now=True)

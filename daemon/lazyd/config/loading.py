@@ -64,7 +64,7 @@ def load(files: Files, registered: Registered | None = None, *, paths_must_exist
     out, and of one that the files describe too, theirs counts: both are warnings. Blocks on the disk: call it in a
     thread.
     """
-    from . import checking, found, reachable  # with tomllib and re: a start from the quick form needs none of them
+    from . import checking, reachable  # with tomllib and re: a start from the quick form needs none of them
     from .problems import Report
     from .sources import Sources
 
@@ -79,6 +79,8 @@ def load(files: Files, registered: Registered | None = None, *, paths_must_exist
     def find(written: Config) -> dict[str, ModelSpec]:
         if not written.templates:
             return {}
+        from . import found
+
         models, told = found.specs(written.templates, found.look(written.templates), written.models)
         of_disk.extend(told)
         sources.made_by.update((key, _made_by(spec)) for key, spec in models.items())

@@ -7,7 +7,6 @@ directories, or none; ``${version}`` matches a version, the same wherever it sta
 
 from __future__ import annotations
 
-import fnmatch
 import os
 import re
 from dataclasses import dataclass
@@ -80,6 +79,8 @@ def _step(name: str, wild: bool) -> Step:
         return Step(name, None)
     if not wild or not _WILD.search(name):
         return Step(name, re.compile(_versioned(re.escape(name)), re.DOTALL))
+    import fnmatch  # few configurations need it
+
     visible = "" if name.startswith(".") else r"(?!\.)"
     return Step(name, re.compile(visible + fnmatch.translate(name), re.DOTALL))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from ..core.spec import ModelSpec
-from .found import RUNTIMES, runtime_of
 from .given import kind_of
 from .patterns import VERSION, is_layout, is_pattern, stem_and_ending
 from .problems import KeyPath, Report, key_text
@@ -44,6 +43,8 @@ def check_discover(path: KeyPath, table: object, report: Report) -> bool:
     for key in _ONLY_MODELS:
         if key in table:
             report.wrong((*path, key), "the files are those of the pattern", "leave it out")
+    from .found import RUNTIMES, runtime_of  # few configurations need it
+
     _, ending = stem_and_ending(pattern)
     if "runtime" not in table and ending and not is_pattern(ending) and runtime_of(pattern) is None:
         remedy = f"write runtime; known by their ending: {', '.join(RUNTIMES)}"
@@ -53,6 +54,8 @@ def check_discover(path: KeyPath, table: object, report: Report) -> bool:
 
 def as_model(pattern: str, table: dict[str, object]) -> dict[str, object]:
     """The table as that of a model whose path is the pattern."""
+    from .found import runtime_of
+
     runtime = runtime_of(pattern)
     known = {} if runtime is None else {"runtime": runtime}
     return {**known, **{name: value for name, value in table.items() if name not in _ONLY_MODELS}, "path": pattern}
