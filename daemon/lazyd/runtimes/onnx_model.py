@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import onnxruntime
 
-from . import CallCancelled, arrays, onnx_head, onnx_options
+from . import CallCancelled, arrays, onnx_head, onnx_options, runs
 from .arrays import TEXT, Port
 
 if TYPE_CHECKING:
@@ -23,11 +23,6 @@ _TYPES = {"tensor(float)": "float32", "tensor(double)": "float64", "tensor(strin
 _NO_TYPE = "O"
 """What numpy calls arrays of Python's own objects."""
 _SHRINK = "memory.enable_memory_arena_shrinkage"
-
-
-def run(inputs: Any, outputs: Any = None) -> tuple[Any, Any]:
-    """The arguments of the one method, however they are given."""
-    return inputs, outputs
 
 
 class OnnxModel:
@@ -55,7 +50,7 @@ class OnnxModel:
         progress("loaded", None)
 
     def methods(self) -> Sequence[str]:
-        return ("run",)
+        return (runs.METHOD,)
 
     def call(
         self,
@@ -66,15 +61,11 @@ class OnnxModel:
         stream: bool,  # noqa: ARG002
         cancelled: Cancellation,
     ) -> Any:
-        try:
-            inputs, outputs = run(*args, **kwargs)
-        except TypeError as error:
-            raise TypeError(f"{error}; the inputs are {arrays.signature(self._inputs)}") from None
-        return self._run(cancelled, inputs, outputs)
+        return self._run(cancelled, *runs.arguments(args, kwargs, self._inputs))
 
     def _run(self, cancelled: Cancellation, inputs: Any, outputs: Any) -> dict[str, Any]:
         """All outputs, or those that are named. Raises `ValueError` for what the model does not take or give."""
-        wanted = self._outputs if outputs is None else self._chosen(outputs)
+        wanted = runs.chosen(outputs, self._outputs)
         given = arrays.fitted(inputs, self._inputs)
         how = onnxruntime.RunOptions()
         for key, value in self._run_entries.items():
@@ -90,20 +81,12 @@ class OnnxModel:
             cancelled.then(None)
         return {name: _sendable(result) for name, result in zip(wanted, results)}
 
-    def _chosen(self, names: Any) -> list[str]:
-        if not isinstance(names, (list, tuple)) or not names:
-            raise ValueError(f"outputs is a list of names, not {names!r}; there are {', '.join(self._outputs)}")
-        for name in names:
-            if name not in self._outputs:
-                raise ValueError(f"{name!r} is no output; there are {', '.join(self._outputs)}")
-        return list(dict.fromkeys(names))
-
     # Its warm-up.
 
     @property
     def warmup_method(self) -> str:
         """Called where a warm-up is configured without a method."""
-        return "run"
+        return runs.METHOD
 
     def warmup_arguments(
         self,
@@ -111,13 +94,7 @@ class OnnxModel:
         args: list[Any],
         kwargs: dict[str, Any],
     ) -> tuple[list[Any], dict[str, Any]]:
-        """Zeros where nothing else is given, one of what the first dimension counts.
-
-        Raises `ValueError` if another length is not known.
-        """
-        if args or "inputs" in kwargs:
-            return args, kwargs
-        return [{port.name: _zeros(port) for port in self._inputs}], kwargs
+        return runs.warmup_arguments(args, kwargs, self._inputs)
 
     def close(self) -> None:
         del self._session
@@ -155,16 +132,6 @@ def _fixed(port: Port, dimensions: Mapping[str, int]) -> Port:
     if port.shape is None:
         return port
     return port._replace(shape=tuple(dimensions.get(n, n) if isinstance(n, str) else n for n in port.shape))
-
-
-def _zeros(port: Port) -> Any:
-    import numpy
-
-    first, *others = port.shape or (1,)
-    if port.dtype is None or port.shape is None or not all(isinstance(n, int) for n in others):
-        raise ValueError(f"of {port} not all lengths are known: say in warmup.args what to call it with")
-    shape = [first if isinstance(first, int) else 1, *others] if port.shape else []
-    return numpy.zeros(shape, port.dtype)
 
 
 def _sendable(result: Any) -> Any:
