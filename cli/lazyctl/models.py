@@ -70,7 +70,7 @@ def _row(model: dict[str, Any], wide: bool, on: bool) -> list[Cell]:
     idle = model.get("idleSec")
     row = [
         Cell(full_name(model), "dim" if quiet else "bold"),
-        Cell(model["state"], STATES.get(model["state"], "")),
+        Cell(_doing(model), STATES.get(model["state"], "")),
         _residency(model),
         Cell(size(held_bytes(model))) if held_bytes(model) else _NOTHING,
         *([Cell(_on(model, wide))] if on else []),
@@ -87,6 +87,13 @@ def _row(model: dict[str, Any], wide: bool, on: bool) -> list[Cell]:
             Cell(model["runtime"]),
         ]
     return row
+
+
+def _doing(model: dict[str, Any]) -> str:
+    """Its state; of one whose files are fetched, how far that is: it has no memory yet."""
+    if model.get("phase") != "fetching":
+        return str(model["state"])
+    return f"fetching {_percent(model.get('fraction'))}".rstrip()
 
 
 def _residency(model: dict[str, Any]) -> Cell:

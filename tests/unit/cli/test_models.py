@@ -86,6 +86,11 @@ def test_a_loading_model_shows_what_is_booked_for_it() -> None:
     assert columns(loading) == ["gemma", "loading", "cold", "700", "MiB", "gpu0", "0/4"]
 
 
+def test_a_model_that_is_fetched_shows_how_far_that_is() -> None:
+    assert columns(model(state="loading", phase="fetching", fraction=0.43))[1:4] == ["fetching", "43", "%"]
+    assert columns(model(state="loading", phase="fetching"))[1] == "fetching"
+
+
 def test_where_a_gpu_is_used_the_table_tells_which() -> None:
     both = {"ram": 300 * MIB, "gpu1": 700 * MIB}
     on_gpu = hot(bookedBytes=both, measuredBytes={"ram": 280 * MIB})
