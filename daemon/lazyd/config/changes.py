@@ -29,5 +29,6 @@ def diff(old: Config, new: Config) -> Changes:
 
 
 def differ(old: ModelSpec, new: ModelSpec) -> bool:
-    """Whether two specs say different things of the model, whatever file they stand in."""
-    return old != new and msgspec.structs.replace(old, source=new.source) != new
+    """Whether two specs say different things of the model, wherever they stand and its files are."""
+    same = {name: getattr(new, name) for name in ("source", "found_by", "fetched")}
+    return old != new and msgspec.structs.replace(old, **same) != new

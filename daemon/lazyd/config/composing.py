@@ -11,7 +11,7 @@ import msgspec
 
 from ..core.spec import Config, ModelSpec
 from . import aliases, references, services
-from .problems import Problem, Report
+from .problems import Problem, Report, quoted
 
 
 def not_found(config: Config) -> dict[str, ModelSpec]:
@@ -33,13 +33,15 @@ def with_models(config: Config, models: Mapping[str, ModelSpec | None]) -> Confi
 def problems(config: Config) -> list[Problem]:
     """What models demand of each other, and aliases of them: what a reload would check of all of them together."""
     known = aliases.Known([*config.models, *(template.name for template in config.templates if template.name)])
-    report = Report(lambda path: (config.models[path[1]].source if path[0] == "models" else "the configuration", None))
+    report = Report(
+        lambda path: (config.models[path[1]].source if path[0] == "models" else "the configuration in force", None)
+    )
     for alias in (*config.aliases, *config.splits):
         if known.has(alias):
             report.wrong(("aliases", alias), "a model has this name", "give the alias, or the model, another one")
     for alias, name in _named(config):
         if name not in config.aliases and not known.has(name):
-            report.wrong(("aliases", alias), f"no model {name!r}", "let the alias name another one first")
+            report.wrong(("aliases", alias), f"no model {quoted(name)}", "let the alias name another one first")
     references.check(config.models, known, config.aliases, report)
     services.check(config.models, report)
     return report.problems

@@ -71,9 +71,10 @@ class Configuration:
         self._note = note
         self._changing = asyncio.Lock()
         self._keeper: asyncio.Task[None] | None = None
-        self._of_files = _lines(loaded.problems)
         self.state = state
         self.config: Config = placed(loaded.config, state)
+        self.problems = _lines(loaded.problems)
+        """Why the files are not what is in force."""
         self.refused: list[str] = []
         """Why what was found on the disk is not in force."""
         self.on_change: Callable[[Config], None] = lambda _: None
@@ -84,15 +85,11 @@ class Configuration:
         _warn(*loaded.warnings, *loaded.unreadable, *loaded.found)
 
     @property
-    def problems(self) -> list[str]:
-        """Why the files are not what is in force."""
-        return [*self._of_files, *self.refused]
-
-    @property
     def warnings(self) -> list[str]:
-        """What is in force and probably not meant, or does not work."""
+        """What is in force and probably not meant, or does not work; and what was found and is not in force."""
         loaded = self._loaded
-        return _lines((*loaded.warnings, *loaded.unreadable, *loaded.found))
+        refused = [f"what was found on the disk is not in force: {problem}" for problem in self.refused]
+        return [*refused, *_lines((*loaded.warnings, *loaded.unreadable, *loaded.found))]
 
     def spec_of(self, key: str) -> ModelSpec | None:
         """The spec of a model, a family or a family's member; None: it is not configured any more."""
@@ -134,9 +131,9 @@ class Configuration:
 
     async def _reload(self) -> Changes:
         loaded = await asyncio.to_thread(self._read)
-        self._of_files = _lines(loaded.problems)
+        self.problems = _lines(loaded.problems)
         if loaded.config is None:
-            raise InvalidConfig(problems=self._of_files)
+            raise InvalidConfig(problems=self.problems)
         _warn(*loaded.warnings, *loaded.unreadable, *loaded.found)
         self.refused = []
         return await self._put_in_force(loaded, loaded.config, "reloaded")

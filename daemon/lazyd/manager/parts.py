@@ -258,6 +258,7 @@ class Parts:
     def _words(self) -> str:
         problems = [
             *self.configuration.problems,
+            *self.configuration.refused,
             *filter(None, [self.pins.problem, self.meanings.problem]),
             *self._problems_of_files,
             *self.proxies.problems,

@@ -149,12 +149,13 @@ async def test_what_does_not_go_with_the_rest_is_refused_and_the_rest_stays(live
     live.file.write_text(live.file.read_text() + '[aliases]\nchat = "a"\n')
     await live.configuration.reload()
     (tmp_path / "m/a.gguf").unlink()
-    await until(lambda: live.configuration.problems)
-    assert "aliases.chat" in live.configuration.problems[0]
+    await until(lambda: live.configuration.refused)
+    assert "aliases.chat" in live.configuration.refused[0]
+    assert live.configuration.warnings[0].startswith("what was found on the disk is not in force: ")
     assert found(live) == {"a"}
-    assert ("configuration refused", {"reason": live.configuration.problems[0]}) in live.events
+    assert ("configuration refused", {"reason": live.configuration.refused[0]}) in live.events
     put(tmp_path / "m/a.gguf")
-    await until(lambda: not live.configuration.problems)
+    await until(lambda: not live.configuration.refused)
     put(tmp_path / "m/b.gguf")
     await until(lambda: found(live) == {"a", "b"})
 
@@ -163,8 +164,8 @@ async def test_a_file_that_has_the_name_of_an_alias_is_refused(live: Live, tmp_p
     live.file.write_text(live.file.read_text() + '[aliases]\nchat = "written"\n')
     await live.configuration.reload()
     put(tmp_path / "m/chat.gguf")
-    await until(lambda: live.configuration.problems)
-    assert "aliases.chat: a model has this name" in live.configuration.problems[0]
+    await until(lambda: live.configuration.refused)
+    assert "aliases.chat: a model has this name" in live.configuration.refused[0]
     assert live.models == {"written"}
 
 
