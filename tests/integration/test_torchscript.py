@@ -48,7 +48,7 @@ def daemon(torch: Any) -> Iterator[Daemon]:
     daemon.configure(
         "\n".join(
             [
-                table("vad", VAD, "options = {num_threads = 1}"),
+                table("vad", VAD, "options = {num_threads = 1}\nwarmup = {args = [{shape = [1, 512]}, 16000]}"),
                 table("net", made["net"], "concurrency = 3\noptions = {num_threads = 1}"),
                 table("half", made["net"], 'options = {dtype = "bfloat16", num_threads = 1}'),
                 table("exported", made["exported"], "trust = true\nload_timeout = '5min'"),

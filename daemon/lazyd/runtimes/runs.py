@@ -43,14 +43,11 @@ def warmup_arguments(
     """
     if args or "inputs" in kwargs:
         return args, kwargs
-    return [{port.name: _zeros(port) for port in ports}], kwargs
+    return [{port.name: zeros(port) for port in ports}], kwargs
 
 
-def _run(inputs: Any, outputs: Any = None) -> tuple[Any, Any]:
-    return inputs, outputs
-
-
-def _zeros(port: Port) -> Any:
+def zeros(port: Port) -> Any:
+    """What a port takes, one of what the first dimension counts. Raises `ValueError` if another length is not known."""
     import numpy
 
     first, *others = port.shape or (1,)
@@ -58,3 +55,7 @@ def _zeros(port: Port) -> Any:
         raise ValueError(f"of {port} not all lengths are known: say in warmup.args what to call it with")
     shape = [first if isinstance(first, int) else 1, *others] if port.shape else []
     return numpy.zeros(shape, port.dtype)
+
+
+def _run(inputs: Any, outputs: Any = None) -> tuple[Any, Any]:
+    return inputs, outputs

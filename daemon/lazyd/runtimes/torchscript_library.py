@@ -8,8 +8,7 @@ from typing import Any
 from . import out_of_memory, packages
 
 PACKAGE = "torch"
-OUT_OF_MEMORY = out_of_memory.signs(r"tried to allocate \S+ [KMG]iB\b.*\bGPU\b")
-"""Its own words beside those that all libraries use."""
+OUT_OF_MEMORY = out_of_memory.signs()
 
 
 def may_use_gpus(spec: dict[str, Any]) -> bool:

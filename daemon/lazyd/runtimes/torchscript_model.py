@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from . import arrays, out_of_memory, torchscript_signature
+from . import arrays, out_of_memory, runs, torchscript_signature
 from .torchscript_head import Kind
 from .torchscript_library import OUT_OF_MEMORY
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from .torchscript_signature import Signature
 
 _FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+_METHOD = "forward"
 _BFLOAT16 = "bfloat16"
 """numpy has no such type: callers send and get float32."""
 
@@ -66,6 +67,29 @@ class TorchModel:
                     raise
                 raise ValueError(_last_line(error) + self._expected(signature)) from error
 
+    def close(self) -> None:
+        del self._module
+        if self._device.type == "cuda":
+            torch.cuda.empty_cache()
+
+    # Its warm-up.
+
+    @property
+    def warmup_method(self) -> str:
+        """Called where a warm-up is configured without a method."""
+        return _METHOD
+
+    def warmup_arguments(
+        self, method: str, args: list[Any], kwargs: dict[str, Any]
+    ) -> tuple[list[Any], dict[str, Any]]:
+        """Zeros where nothing else is given and the file says what is taken. Raises `ValueError` if a length is not
+        known."""
+        if args or kwargs or method != _METHOD or self._ports is None:
+            return args, kwargs
+        return [runs.zeros(port) for port in self._ports], kwargs
+
+    # Parking.
+
     @property
     def parks(self) -> bool:
         """In RAM there would be nothing to give back. An exported program names its device in every operation."""
@@ -79,11 +103,6 @@ class TorchModel:
 
     def unpark(self) -> None:
         self._module.to(self._device)
-
-    def close(self) -> None:
-        del self._module
-        if self._device.type == "cuda":
-            torch.cuda.empty_cache()
 
     # Loading.
 
@@ -110,7 +129,7 @@ class TorchModel:
 
     def _exported_methods(self) -> list[str]:
         if self._kind is not Kind.SCRIPT:
-            return ["forward"]
+            return [_METHOD]
         return sorted(name for name in self._module._c._method_names() if not name.startswith("_"))
 
     # Calls.

@@ -119,6 +119,14 @@ def test_clients_may_call_what_a_module_has_exported(torch: Torch, tmp_path: Pat
     assert torch.told
 
 
+def test_a_warm_up_calls_forward_with_what_is_configured(torch: Torch, tmp_path: Path) -> None:
+    model = load(tmp_path, "ram")
+    assert model.warmup_method == "forward"
+    assert model.warmup_arguments("forward", [1, 2], {}) == ([1, 2], {})
+    assert model.warmup_arguments("reset", [], {}) == ([], {})
+    assert torch.told
+
+
 def test_a_library_that_cannot_use_the_gpu_says_so_and_nothing_is_loaded_elsewhere(
     torch: Torch, tmp_path: Path
 ) -> None:
