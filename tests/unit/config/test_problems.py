@@ -94,6 +94,8 @@ def test_an_unknown_key_that_may_be_the_runtimes_is_sent_to_options(lines: Lines
         (MODEL_M + "env = {CUDA_DEVICE_ORDER = 'x'}", 'say where the model may be loaded: device = "gpu0"'),
         (MODEL_M + "python = 'python3.9'", '"python3.9" is not a path; write the whole path'),
         (MODEL_M + "env_file = ''", '"" is not a path'),
+        (MODEL_M + "imports = ['tensorflow', 'import os']", 'item 2: "import os" is not a module; write "package'),
+        (MODEL_M + "trust = 'yes'", 'expected true or false, not a string ("yes")'),
         (MODEL_M + 'env_file = "a\\u0000b"', "is not a path"),
         (MODEL_M + "env_file = '~nobody-here/x'", "names an unknown home"),
         (FAMILY + "[models.p]\nruntime = 'python'\nfactory = 'module'", '"module" is not a factory; write "package'),

@@ -139,6 +139,7 @@ def test_recipes_differ_in_what_cannot_be_changed_after_the_start() -> None:
     assert Recipe.of({**spec, "name": "other", "options": {"x": 1}}, base) == one
     assert Recipe.of({**spec, "env": {"OMP_NUM_THREADS": "2"}}, base) != one
     assert Recipe.of({**spec, "python_path": ["/opt"]}, base) != one
+    assert Recipe.of({**spec, "imports": ["pandas"]}, base) != one
     assert Recipe.of({**spec, "python": "/bin/sh"}, base) != one
 
 
