@@ -16,8 +16,8 @@ USERUNITDIR = $(if $(SYSTEMD_SEES),$(PREFIX)/lib/systemd/user,$(SYSCONFDIR)/syst
 SYSUSERSDIR = $(if $(SYSTEMD_SEES),$(PREFIX)/lib/sysusers.d,$(SYSCONFDIR)/sysusers.d)
 TMPFILESDIR = $(if $(SYSTEMD_SEES),$(PREFIX)/lib/tmpfiles.d,$(SYSCONFDIR)/tmpfiles.d)
 
-UNITS = lazyd.socket lazyd.service lazyd-host.service lazyd-nvidia.service
-USERUNITS = lazyd.socket lazyd.service lazyd-host.service
+UNITS = lazyd.socket lazyd.service lazyd-host.service lazyd-fetch.socket lazyd-fetch.service lazyd-nvidia.service
+USERUNITS = lazyd.socket lazyd.service lazyd-host.service lazyd-fetch.socket lazyd-fetch.service
 COMPLETIONS = bash:$(PREFIX)/share/bash-completion/completions/lazyctl \
 	zsh:$(PREFIX)/share/zsh/site-functions/_lazyctl \
 	fish:$(PREFIX)/share/fish/vendor_completions.d/lazyctl.fish
@@ -86,7 +86,7 @@ install-completions:
 uninstall:  ## removes what install put there; configuration, state and users stay
 ifeq ($(DESTDIR),)
 	@if [ -d /run/systemd/system ]; then \
-		systemctl disable --quiet --now lazyd.service lazyd.socket lazyd-host.service lazyd-nvidia.service 2>/dev/null || true; fi
+		systemctl disable --quiet --now lazyd.service lazyd.socket lazyd-host.service lazyd-fetch.socket lazyd-fetch.service lazyd-nvidia.service 2>/dev/null || true; fi
 endif
 	@rm -f $(addsuffix ",$(addprefix "$(DESTDIR),$(INSTALLED)))
 	@rm -rf "$(DESTDIR)$(LIBDIR)"
@@ -94,5 +94,5 @@ endif
 		if [ -d "$$directory" ]; then rmdir --ignore-fail-on-non-empty "$$directory"; fi; done
 ifeq ($(DESTDIR),)
 	@if [ -d /run/systemd/system ]; then systemctl daemon-reload; fi
-	@echo "Removed. Left: $(SYSCONFDIR)/lazyd, /var/lib/lazyd, /var/cache/lazyd-worker, the users lazyd and lazyd-worker"
+	@echo "Removed. Left: $(SYSCONFDIR)/lazyd, /var/lib/lazyd, /var/cache/lazyd-worker, the users lazyd, lazyd-fetch and lazyd-worker"
 endif

@@ -10,8 +10,8 @@ import pytest
 
 from .machine import CHECKOUT, Machine
 
-SYSTEM_UNITS = ["lazyd.socket", "lazyd.service", "lazyd-host.service", "lazyd-nvidia.service"]
-USER_UNITS = ["lazyd.socket", "lazyd.service", "lazyd-host.service"]
+USER_UNITS = ["lazyd.socket", "lazyd.service", "lazyd-host.service", "lazyd-fetch.socket", "lazyd-fetch.service"]
+SYSTEM_UNITS = [*USER_UNITS, "lazyd-nvidia.service"]
 BEHAVIOUR = re.compile(
     r"(Requires|Wants|After|StartLimit|Trigger|Type|Notify|Restart|Watchdog|Timeout|KillMode|Delegate|OOMPolicy|RemoveOnStop)"
 )
@@ -45,7 +45,9 @@ def test_systemd_finds_nothing_wrong_with_a_users_units(machine: Machine) -> Non
     assert (checked.returncode, checked.stderr) == (0, "")
 
 
-@pytest.mark.parametrize(("unit", "at_most"), [("lazyd.service", 0.8), ("lazyd-host.service", 1.9)])
+@pytest.mark.parametrize(
+    ("unit", "at_most"), [("lazyd.service", 0.8), ("lazyd-host.service", 1.9), ("lazyd-fetch.service", 1.6)]
+)
 def test_a_service_is_hardly_exposed(unit: str, at_most: float) -> None:
     if not shutil.which("systemd-analyze"):
         pytest.skip("needs systemd-analyze")
