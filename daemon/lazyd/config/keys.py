@@ -26,7 +26,6 @@ __all__ = [
 ]
 
 BUILT_RUNTIMES = ("llama_cpp", "onnx", "paddle", "python", "torchscript", "service")
-LATER_RUNTIMES: tuple[str, ...] = ()
 
 REQUIRED = {
     "llama_cpp": ("path",),
@@ -126,7 +125,7 @@ MODEL = (
     Key(
         "runtime",
         "What loads it. Required.",
-        kinds.OneOf(BUILT_RUNTIMES, LATER_RUNTIMES),
+        kinds.OneOf(BUILT_RUNTIMES),
         example='"llama_cpp"',
     ),
     Key(

@@ -30,7 +30,6 @@ from .quantities import (
 
 _ATTRIBUTE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)
 _SHA256 = re.compile(r"[0-9a-f]{64}")
-NOT_YET = "is not built yet"
 
 
 class Kind(Protocol):
@@ -192,7 +191,6 @@ class Text(Plain):
 @dataclass(frozen=True)
 class OneOf(Plain):
     words_allowed: tuple[str, ...]
-    later: tuple[str, ...] = ()
     made: Callable[[str], str] = str
     """An enum of these words."""
 
@@ -202,10 +200,8 @@ class OneOf(Plain):
 
     def read(self, value: object, _base: str) -> str:
         text = string(value, f"one of {', '.join(self.words_allowed)}", quoted(self.words_allowed[0]))
-        if text in self.later:
-            raise Wrong(Fault(f"{quoted(text)} {NOT_YET}", f"built: {', '.join(self.words_allowed)}"))
         if text not in self.words_allowed:
-            raise Wrong(Fault(f"{quoted(text)} is not known", choose(text, self.words_allowed + self.later)))
+            raise Wrong(Fault(f"{quoted(text)} is not known", choose(text, self.words_allowed)))
         return self.made(text)
 
     def show(self, value: str) -> object:

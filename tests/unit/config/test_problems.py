@@ -9,7 +9,7 @@ import pytest
 
 from lazyd import config
 from lazyd.config import Files
-from lazyd.config.keys import BUDGET, BUILT_RUNTIMES, DAEMON, LATER_RUNTIMES
+from lazyd.config.keys import BUDGET, BUILT_RUNTIMES, DAEMON
 
 from .conftest import Write
 
@@ -165,12 +165,6 @@ def test_a_budget_names_a_gpu_as_it_is_called(lines: Lines, key: str) -> None:
     assert lines(f"[budget]\n{key} = '20GiB'") == [
         f"0.toml:2: budget.{key}: unknown key; GPUs are called gpu0, gpu1, …: 'lazyctl status' lists them"
     ]
-
-
-@pytest.mark.parametrize("runtime", LATER_RUNTIMES)
-def test_a_runtime_that_is_not_built_yet_is_an_error(lines: Lines, runtime: str) -> None:
-    (line,) = lines(f"[models.m]\nruntime = '{runtime}'\npath = '/m'")
-    assert line == f'0.toml:2: models.m.runtime: "{runtime}" is not built yet; built: {", ".join(BUILT_RUNTIMES)}'
 
 
 def test_what_is_fetched_is_not_looked_for_on_this_machine(lines: Lines) -> None:
