@@ -28,7 +28,7 @@ def check(session: Session, file: str | None) -> int:
     clients have registered counts, where it may be read.
     """
     from lazyd import config as configuration
-    from lazyd.config.loading import registered_now
+    from lazyd.config import registered
     from lazyd.places import state_dir
 
     files, state = configuration.find(file), state_dir()
@@ -36,7 +36,7 @@ def check(session: Session, file: str | None) -> int:
         lines, status = configuration.check(files, state)
         session.say(*lines)
         return status
-    loaded = configuration.load(files, registered_now(state, None, repair=False))
+    loaded = configuration.load(files, registered.known(state, repair=False))
     session.print_json(
         {
             "files": list(files.paths),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from ..core.spec import REGISTERED, Config, ModelSpec
-from ..places import SYSTEM_CONFIG, accepted_config, registered_file
+from ..places import SYSTEM_CONFIG, accepted_config
 from . import accepted
 from .files import Files, Mark, marks_of
 from .problems import KeyPath, Problem, key_text
@@ -127,7 +127,9 @@ def load_for_start(files: Files, state_dir: str) -> Loaded:
         if config is not None:
             return Loaded(config=config, warnings=kept.warnings, origin=Origin.UNCHANGED, marks=marks)
     last = kept.config() if kept is not None else None
-    loaded = load(files, registered_now(state_dir, last), paths_must_exist=False)
+    from . import registered
+
+    loaded = load(files, registered.known(state_dir, last), paths_must_exist=False)
     problems = loaded.problems
     if kept is not None and kept.had_files and not files.paths:
         problems = problems or (_FILES_GONE,)
@@ -138,7 +140,9 @@ def load_for_start(files: Files, state_dir: str) -> Loaded:
 
 def load_again(files: Files, state_dir: str, in_force: Config) -> Loaded:
     """As `load`, for a reload. Blocks on the disk."""
-    return load(files, registered_now(state_dir, in_force))
+    from . import registered
+
+    return load(files, registered.known(state_dir, in_force))
 
 
 def accept(loaded: Loaded, state_dir: str) -> Problem | None:
@@ -164,7 +168,9 @@ def check(files: Files, state_dir: str | None = None) -> tuple[list[str], int]:
 
     With a `state_dir` that the caller may read, what is registered there counts as it would for the daemon.
     """
-    loaded = load(files, registered_now(state_dir, None, repair=False) if state_dir is not None else None)
+    from . import registered
+
+    loaded = load(files, registered.known(state_dir, repair=False) if state_dir is not None else None)
     lines = [str(problem) for problem in loaded.problems]
     lines += [f"warning: {warning}" for warning in (*loaded.warnings, *loaded.unreadable, *loaded.found)]
     if loaded.config is not None:
@@ -173,26 +179,6 @@ def check(files: Files, state_dir: str | None = None) -> tuple[list[str], int]:
         lines.append(f"ok: {models} model{'' if models == 1 else 's'} ({read})")
         lines += [_NOT_LOOKED_AT] if names_gpus(loaded.config) else []
     return lines, 1 if loaded.problems else 0
-
-
-def registered_now(state_dir: str, last: Config | None, *, repair: bool = True) -> Registered:
-    """What clients have registered. What cannot be read is told, and what was accepted last stands in for it.
-
-    Blocks on the disk.
-    """
-    from . import registered
-
-    try:
-        return registered.read(state_dir, last, repair=repair)
-    except OSError as error:
-        path = registered_file(state_dir)
-        problem = Problem(
-            file=path,
-            what=f"cannot be read: {error.strerror}",
-            remedy="let lazyd's user read it",
-        )
-        tables = registered.of(last) if last is not None else {}
-        return registered.Registered(mark=Mark(path, -1, -1, 0, 0, 0), tables=tables, problem=problem)
 
 
 def _marks_now(files: Files, state_dir: str) -> tuple[Mark, ...] | None:

@@ -62,6 +62,17 @@ def read(state: str, accepted: Config | None = None, *, repair: bool = True) -> 
         return _damaged(state, str(error), accepted, repair=repair)
 
 
+def known(state: str, last: Config | None = None, *, repair: bool = True) -> Registered:
+    """As `read`; where the file cannot be read that is told, and what was accepted last stands in for it. Blocks."""
+    try:
+        return read(state, last, repair=repair)
+    except OSError as error:
+        path = registered_file(state)
+        problem = Problem(file=path, what=f"cannot be read: {error.strerror}", remedy="let lazyd's user read it")
+        tables = of(last) if last is not None else {}
+        return Registered(mark=Mark(path, -1, -1, 0, 0, 0), tables=tables, problem=problem)
+
+
 def write(state: str, tables: Tables) -> Mark:
     """Replace the file; after it returns, what it holds outlives a power cut. Raises OSError.
 

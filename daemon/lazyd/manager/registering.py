@@ -106,11 +106,11 @@ class Registering:
 
 def altered(state: str, wishes: list[Wish], config: Config) -> Change:
     """The configuration after these wishes, each of which may be refused by itself. Writes them down; blocks."""
-    from lazyd.config import loading, registered
+    from lazyd.config import registered
 
     from .adding import added, removed  # with the table of all keys: few starts need it
 
-    held = loading.registered_now(state, config)
+    held = registered.known(state, config)
     tables = dict(held.tables)
     granted = []
     now = config

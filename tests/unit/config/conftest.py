@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from lazyd import config
-from lazyd.config import Files, Loaded
+from lazyd.config import Files, Loaded, walking
 from lazyd.core.spec import Config
 
 Write = Callable[..., Files]
@@ -69,3 +69,21 @@ def let_settle(files: Files) -> None:
     while time.time_ns() <= written + 25_000_000:
         assert time.monotonic() < deadline
         time.sleep(0.005)
+
+
+def put(path: Path, contents: str = "weights") -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(contents)
+    return path
+
+
+@pytest.fixture
+def later(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
+    """What a test has written is quiet, unless it says otherwise."""
+    now = time.time
+
+    def by(seconds: float) -> None:
+        monkeypatch.setattr("lazyd.config.walking.time.time", lambda: now() + seconds)
+
+    by(walking.QUIET_S + 1)
+    return by
