@@ -126,7 +126,8 @@ class Cache:
 
     def used_bytes(self) -> int:
         """Of contents and of what is under way."""
-        return sum(_size(os.path.join(self.root, kind, name)) for kind in ("blobs", "parts") for name in self._in(kind))
+        files = (os.path.join(self.root, kind, name) for kind in ("blobs", "parts") for name in self._in(kind))
+        return sum(_size(file) for file in files if not file.endswith(".json"))
 
     def may_hold(self, budget: float) -> int:
         """What the cache may hold altogether: bytes, or a fraction of its disk up to 1."""

@@ -1,0 +1,54 @@
+"""Of a file elsewhere only what tells of it is read, and read here as if all of it were."""
+
+from __future__ import annotations
+
+import io
+import os
+from pathlib import Path
+
+from lazyd.fetch import heads
+from lazyd.runtimes import gguf
+
+from ..runtimes.test_gguf import model
+from ..runtimes.test_llama_cpp_needs import EMBEDDING, LAYERS, SHAPE
+from .elsewhere import Elsewhere
+
+URL = "s3://b/m.gguf"
+
+
+def test_a_header_is_read_from_its_head_as_from_the_whole_file(tmp_path: Path) -> None:
+    whole, there = tmp_path / "m.gguf", Elsewhere()
+    model(whole, pairs=SHAPE, tensors={**EMBEDDING, **LAYERS})
+    there.put(URL, whole.read_bytes() + b"\0" * (8 << 20))
+    heads.fetch(str(tmp_path / "heads"), {"m.gguf": URL}, there.open)
+    head = tmp_path / "heads" / "m.gguf"
+    assert head.stat().st_size == len(there.files[URL])
+    assert head.stat().st_blocks * 512 < 4 << 20
+    assert gguf.read(str(head)).metadata == gguf.read(str(whole)).metadata
+    assert sum(end - start for start, end in there.reads) <= (1 << 20) + heads.BLOCK
+
+
+def test_any_part_is_read_once(tmp_path: Path) -> None:
+    data, reads = os.urandom(3 * heads.BLOCK + 10), []
+
+    def read(start: int, end: int) -> bytes:
+        reads.append((start, end))
+        return data[start:end]
+
+    with heads.Sparse(str(tmp_path / "f"), len(data), read) as file:
+        buffered = io.BufferedReader(file)
+        buffered.seek(-10, os.SEEK_END)
+        assert buffered.read() == data[-10:]
+        buffered.seek(5)
+        assert buffered.read(20) == data[5:25]
+        buffered.seek(0)
+        assert buffered.read() == data
+    assert sum(end - start for start, end in reads) == len(data)
+
+
+def test_of_any_other_file_its_size_is_enough(tmp_path: Path) -> None:
+    there = Elsewhere()
+    there.put("s3://b/x.bin", b"x" * 5000)
+    heads.fetch(str(tmp_path / "heads"), {"deep/x.bin": "s3://b/x.bin"}, there.open)
+    assert (tmp_path / "heads" / "deep" / "x.bin").stat().st_size == 5000
+    assert there.reads == []
