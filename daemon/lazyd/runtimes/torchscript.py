@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from . import Progress
     from .torchscript_model import TorchModel
 
-_PROCESS_BYTES = 80 * MIB
+_PROCESS_BYTES = 96 * MIB
 """A worker that was forked from one with PyTorch imported, and what the first calls need. Without cgroups it is
 measured with its part of the pages that it shares with the other, which are 73 of these."""
 _EXPORT_BYTES = 128 * MIB
