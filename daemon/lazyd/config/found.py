@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import msgspec
 
 from ..core.names import version_order
-from ..core.spec import REGISTERED, ModelSpec
+from ..core.spec import REGISTERED, Config, ModelSpec
 from . import whole
 from .names import split_key
 from .patterns import filled, is_layout, pattern, stem_and_ending
@@ -35,10 +35,11 @@ _FILLED = ("path", "env", "env_file", "python_path", "options")
 _ODD = re.compile(r"[^A-Za-z0-9_.-]+")
 
 
-def look(templates: Iterable[ModelSpec], closed: Iterable[str] = ()) -> Scan:
-    """What the templates' patterns mean now. Blocks on the disk."""
+def look(templates: Iterable[ModelSpec], before: Config | None, closed: Iterable[str] = ()) -> Scan:
+    """What the templates' patterns mean now. What was found `before` stays while it is there. Blocks on the disk."""
+    known = {spec.path for spec in before.models.values() if spec.found_by and spec.path} if before is not None else ()
     of_paths = {template.path or "": is_layout(template.path) for template in templates}
-    return scan([pattern(path, wild=not layout) for path, layout in of_paths.items()], frozenset(closed))
+    return scan([pattern(path, wild=not layout) for path, layout in of_paths.items()], frozenset(closed), known)
 
 
 def specs(

@@ -56,13 +56,19 @@ class Loaded:
         return self.origin in (Origin.UNCHANGED, Origin.LAST_ACCEPTED)
 
 
-def load(files: Files, registered: Registered | None = None, *, paths_must_exist: bool = True) -> Loaded:
+def load(
+    files: Files,
+    registered: Registered | None = None,
+    *,
+    paths_must_exist: bool = True,
+    before: Config | None = None,
+) -> Loaded:
     """Read and check the files, with what clients have registered beside them; all problems at once.
 
     A path that a model names and that cannot be read is a problem, or (`paths_must_exist` false, as at a start, when
     not everything may stay cold for it) only stands in `unreadable`. Then a model that is registered and wrong is left
-    out, and of one that the files describe too, theirs counts: both are warnings. Blocks on the disk: call it in a
-    thread.
+    out, and of one that the files describe too, theirs counts: both are warnings. `before` is what was in force: what
+    was found then is not looked at as closely. Blocks on the disk: call it in a thread.
     """
     from . import checking, reachable  # with tomllib and re: a start from the quick form needs none of them
     from .problems import Report
@@ -81,7 +87,7 @@ def load(files: Files, registered: Registered | None = None, *, paths_must_exist
             return {}
         from . import found
 
-        models, told = found.specs(written.templates, found.look(written.templates), written.models)
+        models, told = found.specs(written.templates, found.look(written.templates, before), written.models)
         of_disk.extend(told)
         sources.made_by.update((key, _made_by(spec)) for key, spec in models.items())
         return models
@@ -89,7 +95,7 @@ def load(files: Files, registered: Registered | None = None, *, paths_must_exist
     config = checking.check(sources, report, find)
     wrong = report.models & sources.registered.keys()
     if wrong and registered is not None and not paths_must_exist:
-        return _told(report.problems, load(files, _less(registered, wrong), paths_must_exist=False))
+        return _told(report.problems, load(files, _less(registered, wrong), paths_must_exist=False, before=before))
     paths = Report(sources.locate)
     reachable.check(config, paths.wrong)
     its_own = [problem for problem in paths.problems if not paths_must_exist or problem.file == REGISTERED]
@@ -129,7 +135,7 @@ def load_for_start(files: Files, state_dir: str) -> Loaded:
     last = kept.config() if kept is not None else None
     from . import registered
 
-    loaded = load(files, registered.known(state_dir, last), paths_must_exist=False)
+    loaded = load(files, registered.known(state_dir, last), paths_must_exist=False, before=last)
     problems = loaded.problems
     if kept is not None and kept.had_files and not files.paths:
         problems = problems or (_FILES_GONE,)
@@ -142,7 +148,7 @@ def load_again(files: Files, state_dir: str, in_force: Config) -> Loaded:
     """As `load`, for a reload. Blocks on the disk."""
     from . import registered
 
-    return load(files, registered.known(state_dir, in_force))
+    return load(files, registered.known(state_dir, in_force), before=in_force)
 
 
 def accept(loaded: Loaded, state_dir: str) -> Problem | None:

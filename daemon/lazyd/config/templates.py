@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..core.spec import ModelSpec
 from .given import kind_of
-from .patterns import VERSION, is_layout, is_pattern, stem_and_ending
+from .patterns import ANY_DEPTH, VERSION, is_layout, is_pattern, stem_and_ending
 from .problems import KeyPath, Report, key_text
 
 __all__ = ["as_model", "check_discover", "check_layout", "is_layout"]
@@ -36,6 +36,9 @@ def check_discover(path: KeyPath, table: object, report: Report) -> bool:
     pattern = path[1]
     if not isinstance(table, dict):
         report.wrong(path, f"expected a table, not {kind_of(table)}", f"write [{key_text(path)}] and the keys below it")
+        return False
+    if pattern.startswith(f"/{ANY_DEPTH}"):
+        report.wrong(path, "would look through the whole machine", "begin with a directory, as /srv/models/**/*.gguf")
         return False
     if not is_pattern(pattern):
         report.wrong(path, "names one file", "describe it under [models], or write a pattern, as /srv/models/*.gguf")

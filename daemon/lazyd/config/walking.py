@@ -58,9 +58,12 @@ class Scan:
     """When a file that is not quiet yet may be."""
 
 
-def scan(patterns: Iterable[Pattern], closed: Collection[str] = ()) -> Scan:
-    """Everything that the patterns mean now, in the order of the paths. `closed`: files whose writers have ended."""
-    walk = _Walk(closed)
+def scan(patterns: Iterable[Pattern], closed: Collection[str] = (), known: Collection[str] = ()) -> Scan:
+    """Everything that the patterns mean now, in the order of the paths.
+
+    `closed`: files whose writers have ended. `known`: what was found before, and stays however much is written to it.
+    """
+    walk = _Walk(closed, known)
     for pattern in patterns:
         walk.look(pattern)
     return walk.scan
@@ -70,9 +73,10 @@ _ANYTHING = Step("*", re.compile(r"[^.].*", re.DOTALL))
 
 
 class _Walk:
-    def __init__(self, closed: Collection[str]) -> None:
+    def __init__(self, closed: Collection[str], known: Collection[str]) -> None:
         self.scan = Scan()
         self._closed = closed
+        self._known = known
         self._now = time.time()
         self._listed: dict[str, list[os.DirEntry[str]]] = {}
         self._full = False
@@ -162,6 +166,8 @@ class _Walk:
             self._watch(path, _ANYTHING)
         try:
             parts = whole.parts(path, is_directory=is_directory)
+            if path in self._known:
+                return parts is not None and all(map(os.path.isfile, parts))
             return parts is not None and all(self._is_usable(part) for part in parts)
         except OSError as error:
             return self._unusable(path, error.strerror)

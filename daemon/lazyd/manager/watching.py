@@ -52,7 +52,7 @@ class Watching:
         assert eyes is not None
         while templates := self._configuration.config.templates:
             self._stirred.clear()
-            seen = await asyncio.to_thread(_look, eyes, templates)
+            seen = await asyncio.to_thread(_look, eyes, self._configuration.config)
             if eyes.watch(seen.watches):
                 continue  # something may have come to new directories before they were watched
             await self._take(seen, templates)
@@ -79,11 +79,11 @@ class Watching:
             await asyncio.sleep(SETTLE_S)
 
 
-def _look(eyes: Eyes, templates: Templates) -> Scan:
+def _look(eyes: Eyes, config: Config) -> Scan:
     from lazyd.config.found import look
 
     eyes.open()
-    return look(templates, eyes.closed())
+    return look(config.templates, config, eyes.closed())
 
 
 def _found(seen: Scan, templates: Templates, config: Config) -> Change:

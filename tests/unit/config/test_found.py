@@ -129,6 +129,7 @@ def test_a_model_that_was_found_may_be_named_by_others(load: Load, tmp_path: Pat
             'discover."/srv/m.gguf": names one file; describe it under [models], or write a pattern',
         ),
         ('"/srv/*.bin" = {}', 'discover."/srv/*.bin": what loads .bin files is not known; write runtime; known by'),
+        ('"/**/*.gguf" = {}', 'discover."/**/*.gguf": would look through the whole machine; begin with a directory'),
         ('"/srv/*.gguf" = {path = "/x"}', 'discover."/srv/*.gguf".path: the files are those of the pattern; leave it'),
         ('"/srv/*.gguf" = {pim = true}', 'discover."/srv/*.gguf".pim: unknown key; did you mean pin?'),
         (

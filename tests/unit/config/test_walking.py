@@ -123,3 +123,14 @@ def test_the_files_of_a_directory_that_is_a_version_have_to_be_quiet(
     assert seen.watches[f"{tmp_path}/ocr/2"].heeds("inference.pdmodel", is_directory=False), "it is being filled"
     later(0.0)
     assert walking.scan([one]).found == []
+
+
+def test_what_was_found_before_stays_while_it_is_written_to(tmp_path: Path, later: Callable[[float], None]) -> None:
+    file = put(tmp_path / "a/inference.pdmodel")
+    weights = put(tmp_path / "a/inference.pdiparams")
+    one = [pattern(f"{tmp_path}/**/*.pdmodel")]
+    later(0.0)
+    assert walking.scan(one).found == []
+    assert [found.path for found in walking.scan(one, known=[str(file)]).found] == [str(file)]
+    weights.unlink()
+    assert walking.scan(one, known=[str(file)]).found == []

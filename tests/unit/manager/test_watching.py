@@ -106,6 +106,19 @@ async def test_a_file_that_is_being_copied_is_taken_when_it_is_closed(
     await until(lambda: "c" in found(live))
 
 
+async def test_a_model_whose_file_is_written_to_stays(live: Live, tmp_path: Path) -> None:
+    file = put(tmp_path / "m/a.gguf")
+    await until(lambda: found(live) == {"a"})
+    with file.open("w") as writing:
+        writing.write("other weights")
+        writing.flush()
+        file.chmod(0o600)
+        put(tmp_path / "m/b.gguf")
+        await until(lambda: found(live) == {"a", "b"})
+        await live.configuration.reload()
+    assert all("a" in config.models for config in live.in_force)
+
+
 class Overflown:
     """The kernel's word for events that it had no room for."""
 
