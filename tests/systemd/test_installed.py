@@ -27,6 +27,12 @@ idle_timeout = "never"
 runtime = "python"
 factory = "things:never"
 python_path = ["{PLACE}"]
+
+[models.fetched]
+runtime = "python"
+factory = "things:thing"
+python_path = ["{PLACE}"]
+path = "file://{PLACE}/things.py"
 """
 MORE = CONFIGURATION.replace("models.endless", "models.another").replace("things:never", "things:thing")
 WRONG = CONFIGURATION.replace("factory", "factroy", 1)
@@ -131,6 +137,17 @@ def test_each_worker_has_a_cgroup_of_its_own(daemon: Daemon) -> None:
     host, worker = daemon.units.show(HOST, "ControlGroup"), str(daemon.ask("cgroup"))
     assert worker.startswith(f"{host}/")
     assert worker != f"{host}/host"
+
+
+def test_what_is_fetched_comes_by_a_process_of_its_own_and_workers_may_read_it(daemon: Daemon) -> None:
+    units, told = daemon.units, (CHECKOUT / "tests" / "systemd" / "things.py").read_text()
+    daemon.ask("pid", model="fetched")
+    folder = f"{units.state_directory}/fetched"
+    (path,) = units.machine.answer("find", "-L", f"{folder}/models", "-name", "things.py").split()
+    assert daemon.ask("read", path, model="fetched") == told
+    assert units.machine.answer("stat", "-c", "%U", path) == ("lazyd-fetch" if daemon.user == USER else OWNER)
+    eventually(lambda: units.show("lazyd-fetch.service", "ActiveState") == "inactive", within_s=60)
+    assert units.show("lazyd-fetch.socket", "ActiveState") == "active"
 
 
 def test_a_model_file_that_may_not_be_read_says_so_and_disturbs_nothing(daemon: Daemon) -> None:
