@@ -145,7 +145,7 @@ class Parts:
             driver.tell,
             configuration.spec_of,
             lambda: configuration.config,
-            lambda: [instance.model.key for instance in core.world.instances()],
+            lambda: [*(instance.model.key for instance in core.world.instances()), *core.world.wanting],
         )
         self.predictor = predictor = Predictor(
             configuration.spec_of, driver.tell, background, learning, lambda: workers.gpus, fetches

@@ -17,9 +17,12 @@ class Elsewhere:
         self.reads: list[tuple[int, int]] = []
         self.breaks: list[int] = []
         """The next reads that would go beyond one of these bytes break there, each once."""
+        self.broken_beyond: int | None = None
+        """Every read that would go beyond this byte breaks."""
         self.before_read: Callable[[], object] = lambda: None
         self.reachable = True
         self.ranges = True
+        self.says_sizes = True
 
     def put(self, url: str, data: bytes) -> str:
         self.files[url] = data
@@ -39,10 +42,13 @@ class One:
 
     def info(self) -> Info:
         data = self._data()
-        return Info(bytes=len(data), mark=self._there.marks[self._url], ranges=self._there.ranges)
+        size = len(data) if self._there.says_sizes else None
+        return Info(bytes=size, mark=self._there.marks[self._url], ranges=self._there.ranges and size is not None)
 
     def read(self, start: int, end: int) -> bytes:
         self._there.before_read()
+        if self._there.broken_beyond is not None and end > self._there.broken_beyond:
+            raise Unreachable("the connection broke")
         if self._there.breaks and end > self._there.breaks[0]:
             self._there.breaks.pop(0)
             raise Unreachable("the connection broke")

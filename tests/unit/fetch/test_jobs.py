@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import subprocess
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -66,10 +67,11 @@ def test_after_breaks_it_goes_on_where_it_was(desk: Desk) -> None:
 def test_what_another_fetcher_has_begun_is_taken_up(desk: Desk) -> None:
     data = os.urandom(4 * SMALLEST)
     desk.there.put(URL, data)
-    desk.there.breaks = [2 * SMALLEST] * patience.TRIES
+    desk.there.broken_beyond = 2 * SMALLEST
     assert "the connection broke" in desk.fetch().error
     begun = sum(end - start for start, end in desk.there.reads)
     desk.there.reads.clear()
+    desk.there.broken_beyond = None
     desk.jobs = Jobs(desk.cache, desk.there.open)
     assert desk.fetch().error == ""
     assert desk.here() == data
@@ -79,8 +81,9 @@ def test_what_another_fetcher_has_begun_is_taken_up(desk: Desk) -> None:
 
 def test_another_file_of_its_name_is_begun_anew(desk: Desk) -> None:
     desk.there.put(URL, b"1" * (4 * SMALLEST))
-    desk.there.breaks = [2 * SMALLEST] * patience.TRIES
+    desk.there.broken_beyond = 2 * SMALLEST
     desk.fetch()
+    desk.there.broken_beyond = None
     desk.there.put(URL, b"2" * (4 * SMALLEST))
     assert desk.fetch().error == ""
     assert desk.here() == b"2" * (4 * SMALLEST)
@@ -204,3 +207,31 @@ def test_what_is_removed_gives_back_its_bytes(desk: Desk) -> None:
     desk.fetch()
     assert desk.jobs.remove([key_of(URL, None)], ()) == 1000
     assert desk.names("blobs") == desk.names("models") == desk.names("trees") == []
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of 1 MiB."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=1m", "none", str(place)], capture_output=True, text=True
+    )
+    if mounted.returncode:
+        pytest.skip(f"cannot mount a small disk: {mounted.stderr.strip()}")
+    yield place
+    subprocess.run(["umount", str(place)], check=True)
+
+
+def test_a_full_disk_is_said_and_what_was_there_stays(desk: Desk, small_disk: Path) -> None:
+    there = desk.there
+    desk = Desk(small_disk)
+    desk.there, desk.jobs = there, Jobs(desk.cache, there.open)
+    there.put(URL, b"x" * 100_000)
+    assert desk.fetch().error == ""
+    kept = (key_of(URL, None),)
+    large = there.put("s3://b/large", b"l" * (2 << 20))
+    assert "are free on the disk" in desk.fetch(large, kept=kept).error
+    there.says_sizes = False
+    assert "is full: No space left on device" in desk.fetch(large, kept=kept).error
+    assert desk.here() == b"x" * 100_000

@@ -21,6 +21,7 @@ ALLOWED = {
     "lazyd.errors": (),
     "lazyd.places": (),
     "lazyd.urls": (),
+    "lazyd.fetch": ("lazyd.durable", "lazyd.places", "lazyd.runtimes", "lazyd.urls", "lazyd.wire"),
     "lazyd.wire": ("lazyd.errors",),
     "lazyd.client": ("lazyd.errors", "lazyd.places", "lazyd.wire"),
     "lazyd.config": (
@@ -169,3 +170,15 @@ def test_every_package_says_what_lives_there() -> None:
     for module, path in modules():
         if path.name == "__init__.py":
             assert ast.get_docstring(ast.parse(path.read_text())), f"{module} has no docstring"
+
+
+def test_nobody_but_the_fetcher_has_a_network() -> None:
+    networks = ("aiohttp", "botocore", "fsspec", "gcsfs", "ossfs", "s3fs")
+    wrong = [
+        f"{module} imports {imported}"
+        for module, path in modules()
+        if not is_within(module, "lazyd.fetch")
+        for imported in imports(module, path)
+        if imported.partition(".")[0] in networks
+    ]
+    assert not wrong, "\n".join(wrong)

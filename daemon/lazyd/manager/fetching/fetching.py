@@ -33,11 +33,13 @@ log = logging.getLogger("lazyd.fetching")
 HEAD_S = 20.0
 """A head that takes longer is done without."""
 HEADS = 64
-"""So many are remembered to be of no use, or here."""
+"""So many are remembered to be here, or not to be had."""
+HEADLESS_S = 60.0
+"""One that was not to be had is asked for again after so long."""
 
 
 class Fetches:
-    """`tell` gets the events; `specs` are the models in force, `loaded` the keys of those that are in memory."""
+    """`tell` gets the events; `loaded` are the keys of models that are in memory, or on their way there."""
 
     def __init__(
         self,
@@ -60,8 +62,10 @@ class Fetches:
         """Models for which it was fetched just now: their next load needs no look at it."""
         self._used: dict[str, float] = {}
         """By key of a URL: what the fetcher has yet to be told."""
-        self._heads: dict[str, str | None] = {}
-        """By key of a URL: where its head is; None: there is none to be had."""
+        self._heads: dict[str, str] = {}
+        """By key of a URL: where its head is."""
+        self._headless: dict[str, float] = {}
+        """By key of a URL: until when it is not asked again, as there was none to be had."""
         self._stops: dict[tuple[str, int], asyncio.Event] = {}
 
     async def are_absent(self, model: str, spec: ModelSpec) -> bool:
@@ -83,11 +87,9 @@ class Fetches:
             return None
         if await asyncio.to_thread(self._cache.entry, key) is not None:
             return None
-        if key not in self._heads:
-            if len(self._heads) >= HEADS:
-                self._heads.clear()
-            self._heads[key] = await self._read_head(key, spec.path)
-        folder = self._heads[key]
+        folder = self._heads.get(key)
+        if folder is None or not await asyncio.to_thread(os.path.isdir, folder):
+            folder = await self._new_head(key, spec.path)
         if folder is None:
             return None
         name = "" if urls.is_folder(spec.path) else os.path.basename(spec.fetched)
@@ -108,6 +110,19 @@ class Fetches:
     def _is_recent(self, spec: ModelSpec, entry: Entry) -> bool:
         lasts_s = self._config().settings.revalidate_s
         return spec.sha256 is not None or lasts_s is None or 0 <= time.time() - entry.checked <= lasts_s
+
+    async def _new_head(self, key: str, url: str) -> str | None:
+        if self._headless.get(key, 0.0) > time.monotonic():
+            return None
+        if max(len(self._heads), len(self._headless)) >= HEADS:
+            self._heads.clear()
+            self._headless.clear()
+        folder = await self._read_head(key, url)
+        if folder is None:
+            self._headless[key] = time.monotonic() + HEADLESS_S
+        else:
+            self._heads[key] = folder
+        return folder
 
     async def _read_head(self, key: str, url: str) -> str | None:
         with suppress(NoFetcher, TimeoutError):

@@ -23,6 +23,8 @@ def paths(spec: ModelSpec) -> list[str]:
     """Where they are, each once. Blocks. Raises `OSError` or `ValueError` with a clear line."""
     from lazyd.runtimes import runtime_named
 
+    if spec.fetched is not None and not os.path.exists(spec.fetched):
+        raise FileNotFoundError("it has not been fetched yet: 'lazyctl load' fetches it")
     return list(dict.fromkeys(map(os.path.realpath, runtime_named(spec.runtime).files(as_told(spec)))))
 
 
