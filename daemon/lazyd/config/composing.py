@@ -30,6 +30,17 @@ def with_models(config: Config, models: Mapping[str, ModelSpec | None]) -> Confi
     return msgspec.structs.replace(config, models={key: spec for key, spec in all_models.items() if spec is not None})
 
 
+def named(config: Config) -> set[str]:
+    """Every name by which a model or an alias names another."""
+    by_models = (
+        name
+        for spec in (*config.models.values(), *config.templates)
+        for reference in references.REFERENCES
+        for name in reference.named(spec)
+    )
+    return {*by_models, *(name for _, name in _named(config))}
+
+
 def problems(config: Config) -> list[Problem]:
     """What models demand of each other, and aliases of them: what a reload would check of all of them together."""
     known = aliases.Known([*config.models, *(template.name for template in config.templates if template.name)])

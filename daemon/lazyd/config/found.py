@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -43,11 +43,15 @@ def look(templates: Iterable[ModelSpec], before: Config | None, closed: Iterable
 
 
 def specs(
-    templates: Sequence[ModelSpec], seen: Scan, written: Mapping[str, ModelSpec]
+    templates: Sequence[ModelSpec],
+    seen: Scan,
+    written: Mapping[str, ModelSpec],
+    named: Collection[str] = (),
 ) -> tuple[dict[str, ModelSpec], list[Problem]]:
     """The models that were found, by key, and what is to be told. What is `written` down wins, by its key or path.
 
-    What clients have registered wins by its key alone: many may describe one file, each in its own way.
+    What clients have registered wins by its key alone: many may describe one file, each in its own way. A version that
+    is `named` by others stays as long as it is there, though it is no longer one of the latest.
     """
     taken = {spec.path for spec in written.values() if spec.source != REGISTERED}
     layouts = {template.name: template for template in templates if template.name}
@@ -58,7 +62,9 @@ def specs(
         by_pattern.setdefault(one.pattern.text, []).append(one)
     for template in templates:
         found = by_pattern.get(template.path or "", [])
-        for spec in _versions(template, found) if is_layout(template.path) else _files(template, found, warnings):
+        for spec in (
+            _versions(template, found, named) if is_layout(template.path) else _files(template, found, warnings)
+        ):
             other = made.get(spec.key) or layouts.get(spec.key)
             if spec.key in written or spec.path in taken:
                 continue
@@ -70,21 +76,22 @@ def specs(
     return made, warnings
 
 
-def _versions(template: ModelSpec, found: Sequence[Found]) -> Iterator[ModelSpec]:
+def _versions(template: ModelSpec, found: Sequence[Found], named: Collection[str]) -> Iterator[ModelSpec]:
     """The versions of a layout that its policy wants."""
-    by_version = {one.version: one for one in found}
-    for version in chosen(by_version, template.version_policy):
+    versions = {one.version for one in found}
+    kept = {version for version in versions if f"{template.name}:{version}" in named}
+    for version in chosen(versions, template.version_policy, kept):
         fields = {name: filled(getattr(template, name), version) for name in _FILLED}
         yield msgspec.structs.replace(template, version=version, found_by=template.path, **fields)
 
 
-def chosen(versions: Iterable[str], policy: str | tuple[str, ...] | None) -> list[str]:
-    """Those of the versions that a policy wants, the lowest first."""
+def chosen(versions: Iterable[str], policy: str | tuple[str, ...] | None, kept: Collection[str] = ()) -> list[str]:
+    """Those of the versions that a policy wants, the lowest first; beside the latest, those that are `kept`."""
     ordered = sorted(versions, key=version_order)
     if policy == "all":
         return ordered
     if policy in (None, "latest"):
-        return ordered[-KEPT_BACK:]
+        return [version for version in ordered if version in kept or version in ordered[-KEPT_BACK:]]
     return [version for version in ordered if version in (policy or ())]
 
 

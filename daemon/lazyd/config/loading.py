@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -85,9 +85,11 @@ def load(
     def find(written: Config) -> dict[str, ModelSpec]:
         if not written.templates:
             return {}
-        from . import found
+        from . import composing, found
 
-        models, told = found.specs(written.templates, found.look(written.templates, before), written.models)
+        named = composing.named(written) | set(_texts(sources.merged.get("aliases")))
+        seen = found.look(written.templates, before)
+        models, told = found.specs(written.templates, seen, written.models, named)
         of_disk.extend(told)
         sources.made_by.update((key, _made_by(spec)) for key, spec in models.items())
         return models
@@ -192,6 +194,16 @@ def _marks_now(files: Files, state_dir: str) -> tuple[Mark, ...] | None:
 
     of_files, of_registered = marks_of(files.paths), registered.mark(state_dir)
     return None if of_files is None or of_registered is None else (*of_files, of_registered)
+
+
+def _texts(aliases: object) -> Iterator[str]:
+    """Every name in the table of aliases, which is checked only when it is known what there is."""
+    if isinstance(aliases, str):
+        yield aliases
+    elif isinstance(aliases, dict):
+        for name, value in aliases.items():
+            yield name
+            yield from _texts(value)
 
 
 def _made_by(spec: ModelSpec) -> KeyPath:

@@ -92,7 +92,7 @@ def _found(seen: Scan, templates: Templates, config: Config) -> Change:
 
     if config.templates != templates:
         return Change(config)  # it was looked for by others, and is looked for again
-    specs, told = found.specs(config.templates, seen, composing.not_found(config))
+    specs, told = found.specs(config.templates, seen, composing.not_found(config), composing.named(config))
     after = composing.with_found(config, specs)
     if after.models == config.models:
         return Change(config, found=tuple(told))

@@ -189,6 +189,13 @@ def test_a_layout_without_a_version_yet_may_be_named(load: Load, tmp_path: Path,
     assert models(load, text).keys() == {"ocr:1"}
 
 
+def test_a_version_that_is_named_stays_beside_the_latest(load: Load, tmp_path: Path, layout: str) -> None:
+    for version in ("1", "2", "3", "4", "5"):
+        put(tmp_path / f"ocr/{version}/det.gguf")
+    text = layout + '[aliases]\nstable = "ocr:1"\nreader = {"ocr:2" = 90, "ocr:5" = 10}\n'
+    assert list(models(load, text)) == ["ocr:1", "ocr:2", "ocr:4", "ocr:5"]
+
+
 def test_a_version_that_is_written_down_wins(load: Load, tmp_path: Path, layout: str) -> None:
     put(tmp_path / "ocr/1/det.gguf")
     text = layout + '[models."ocr:1"]\nruntime = "python"\nfactory = "a:b"\n'

@@ -88,6 +88,18 @@ async def test_versions_come_and_go(live: Live, tmp_path: Path) -> None:
     await until(lambda: found(live) == {"v:1", "v:2"})
 
 
+async def test_a_version_that_an_alias_names_stays_when_newer_ones_come(live: Live, tmp_path: Path) -> None:
+    for version in ("1", "2"):
+        put(tmp_path / f"v/{version}/m.gguf")
+    await until(lambda: found(live) == {"v:1", "v:2"})
+    live.file.write_text(live.file.read_text() + '[aliases]\nstable = "v:1"\n')
+    await live.configuration.reload()
+    put(tmp_path / "v/3/m.gguf")
+    await until(lambda: found(live) == {"v:1", "v:2", "v:3"})
+    put(tmp_path / "v/4/m.gguf")
+    await until(lambda: found(live) == {"v:1", "v:3", "v:4"})
+
+
 async def test_a_file_that_is_being_copied_is_taken_when_it_is_closed(
     live: Live, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
