@@ -33,6 +33,7 @@ COMMANDS = {
     "versions": ("versions", "Show which versions answer for a name."),
     "promote": ("versions", "Let a name mean another version."),
     "rollback": ("versions", "Let a name mean what it meant before."),
+    "fetched": ("fetched", "Show what was fetched from elsewhere, or remove it."),
     "health": ("health", "Exit with 0 if the daemon, or a model, is well."),
     "events": ("events", "Follow what happens."),
     "logs": ("logs", "Show what a model's worker wrote."),

@@ -238,6 +238,14 @@ def test_a_folder_is_fetched_whole_and_what_was_used_least_leaves(daemon: Daemon
     daemon.until_state("folder", "cold")
     load(client, "other")
     assert not folder.exists()
+    (kept,) = client.call("Fetched")["fetched"]
+    assert (kept["url"], kept["bytes"], kept["models"]) == ("s3://models/other.bin", 50_000, ["other"])
+    with pytest.raises(Refused, match="Busy"):
+        client.call("Discard", model="other")
+    assert client.call("Discard") == {"freedBytes": 0}
+    client.call("Unload", models=["other"])
+    assert client.call("Discard", model="other") == {"freedBytes": 50_000}
+    assert client.call("Fetched")["fetched"] == []
 
 
 def test_an_unload_by_name_ends_the_download_and_a_slow_one_shows_that_it_goes_on(daemon: Daemon, store: Store) -> None:

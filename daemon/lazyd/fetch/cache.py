@@ -131,12 +131,12 @@ class Cache:
 
     def may_hold(self, budget: float) -> int:
         """What the cache may hold altogether: bytes, or a fraction of its disk up to 1."""
-        disk = os.statvfs(self._folder("blobs"))
+        disk = os.statvfs(self.root)
         total = disk.f_blocks * disk.f_frsize
         return int(budget * total) if isinstance(budget, float) else budget
 
     def free_bytes(self) -> int:
-        disk = os.statvfs(self._folder("blobs"))
+        disk = os.statvfs(self.root)
         return disk.f_bavail * disk.f_frsize
 
     def make_room(self, needed: int, budget: float, kept: Collection[str]) -> bool:

@@ -37,7 +37,9 @@ class Wanted:
     sha256: str | None = None
     disk: float = 0.5
     kept: Collection[str] = ()
-    """Keys of what is in memory."""
+    """Keys of what is in memory, or waits to be."""
+    loaded: Collection[str] = ()
+    """Keys of what is in memory: models may read what they had before, too."""
 
     @property
     def shown(self) -> str:
@@ -72,6 +74,7 @@ class Jobs:
         self._on_disk = threading.Lock()
         self._running: dict[str, Job] = {}
         self._kept: Collection[str] = ()
+        self._loaded: Collection[str] = ()
 
     @property
     def are_under_way(self) -> bool:
@@ -80,7 +83,7 @@ class Jobs:
     def join(self, wanted: Wanted) -> Job:
         """The job that brings it; one is begun if there is none."""
         with self._lock:
-            self._kept = wanted.kept
+            self._kept, self._loaded = wanted.kept, wanted.loaded
             job = self._running.get(wanted.key)
             if job is None or job.stopped.is_set():
                 job = self._running[wanted.key] = Job(wanted)
@@ -163,7 +166,7 @@ class Jobs:
         with self._on_disk:
             entry = self._cache.keep(wanted.key, wanted.shown, contents)
             job.changed = before is not None and before.tree != entry.tree
-            self._cache.sweep(self._kept)
+            self._cache.sweep(self._loaded)
         log.info("fetched: %s (%d bytes)", wanted.shown, entry.total_bytes)
 
     def _info(self, job: Job, url: str, tries: int) -> Info:
@@ -240,4 +243,4 @@ class Jobs:
 
     def _sweep(self) -> None:
         with self._on_disk:
-            self._cache.sweep(self._kept)
+            self._cache.sweep(self._loaded)

@@ -1,6 +1,6 @@
 """The fetcher's socket: one connection asks for one thing, and hears how far it is and how it ends.
 
-    {"do": "fetch", "key", "url", "sha256", "disk", "kept", "used"}
+    {"do": "fetch", "key", "url", "sha256", "disk", "kept", "loaded", "used"}
         -> {"on": "progress", "fraction", "bytes"} …, {"on": "fetched", "changed", "note"} or {"on": "failed", "reason"}
     {"do": "stop"}                      within it: it is not wanted any more
     {"do": "head", "key", "url"}        -> {"on": "head", "folder"} or {"on": "failed", "reason"}
@@ -86,8 +86,8 @@ class Server:
 
     def _fetch(self, connection: socket.socket, asked: dict[str, Any]) -> None:
         self._jobs.used(asked.get("used", {}))
-        kept = frozenset(asked.get("kept", ()))
-        wanted = Wanted(asked["key"], asked["url"], asked.get("sha256"), asked.get("disk", 0.5), kept)
+        kept, loaded = (frozenset(asked.get(name, ())) for name in ("kept", "loaded"))
+        wanted = Wanted(asked["key"], asked["url"], asked.get("sha256"), asked.get("disk", 0.5), kept, loaded)
         job = self._jobs.join(wanted)
         stop = False
         try:

@@ -28,6 +28,7 @@ from lazyd.varlink.connection import Connection
 from . import effects, statusline
 from .configuration import Configuration
 from .control import interface
+from .control.cached import Cached
 from .control.calling import Caller
 from .control.looking import Looking
 from .control.methods import Methods
@@ -145,7 +146,8 @@ class Parts:
             driver.tell,
             configuration.spec_of,
             lambda: configuration.config,
-            lambda: [*(instance.model.key for instance in core.world.instances()), *core.world.wanting],
+            loaded=lambda: [instance.model.key for instance in core.world.instances()],
+            wanted=lambda: list(core.world.wanting),
         )
         self.predictor = predictor = Predictor(
             configuration.spec_of, driver.tell, background, learning, lambda: workers.gpus, fetches
@@ -230,9 +232,10 @@ class Parts:
             is_ending=is_ending,
         )
         naming = Naming(core, requests, meanings)
+        cached = Cached(fetches, looking, lambda: configuration.config)
         caller = Caller(driver, requests, given.runtime)
         self.service = interface.service(
-            given.version, given.roles, looking, recorded, methods, naming, reservations, caller
+            given.version, given.roles, looking, recorded, methods, naming, cached, reservations, caller
         )
 
     @property

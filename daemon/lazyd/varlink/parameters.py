@@ -90,6 +90,10 @@ class Unload(Parameters, frozen=True):
     timeout_sec: Seconds | None = None
 
 
+class Discard(Parameters, frozen=True):
+    model: Name | None = None
+
+
 class Warm(Parameters, frozen=True):
     models: list[Name]
     tier: str | None = None

@@ -17,7 +17,7 @@ from .conftest import Lazyctl
 
 CONTRACT = (
     *("status", "load", "unload", "warm", "call", "run", "show", "reserve", "add", "remove", "pin", "unpin"),
-    *("versions", "promote", "rollback", "health", "events", "logs"),
+    *("versions", "promote", "rollback", "fetched", "health", "events", "logs"),
     *("reload", "simulate", "config", "version", "completion"),
 )
 

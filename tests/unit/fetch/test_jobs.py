@@ -33,7 +33,7 @@ class Desk:
         self.jobs = Jobs(self.cache, self.there.open)
 
     def begin(self, url: str = URL, sha256: str | None = None, disk: float = 0.9, kept: tuple[str, ...] = ()) -> Job:
-        return self.jobs.join(Wanted(key_of(url, sha256), url, sha256, disk, kept))
+        return self.jobs.join(Wanted(key_of(url, sha256), url, sha256, disk, kept, kept))
 
     def fetch(self, *args: object, **fields: object) -> Job:
         job = self.begin(*args, **fields)  # type: ignore[arg-type]

@@ -6,6 +6,7 @@ from lazyd.errors import INTERFACE
 from lazyd.varlink import parameters as given_for
 from lazyd.varlink.service import Method, Service
 
+from .cached import Cached
 from .calling import Caller
 from .looking import Looking
 from .methods import Methods
@@ -22,6 +23,7 @@ def service(
     recorded: Recorded,
     methods: Methods,
     naming: Naming,
+    cached: Cached,
     reservations: Reservations,
     caller: Caller,
 ) -> Service:
@@ -48,6 +50,8 @@ def service(
         "Reload": Method(methods.reload, given_for.Reload, roles=ADMINS),
         "Register": Method(methods.register, given_for.Register, roles=ADMINS),
         "Deregister": Method(methods.deregister, given_for.OfModel, roles=ADMINS),
+        "Fetched": Method(cached.fetched, roles=EVERYBODY),
+        "Discard": Method(cached.discard, given_for.Discard, roles=ADMINS),
         "Reserve": Method(reservations.reserve, given_for.Reserve, roles=EVERYBODY),
     }
     found = Service(version, roles.role_of, EVERYBODY)

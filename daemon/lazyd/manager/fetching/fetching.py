@@ -39,7 +39,7 @@ HEADLESS_S = 60.0
 
 
 class Fetches:
-    """`tell` gets the events; `loaded` are the keys of models that are in memory, or on their way there."""
+    """`tell` gets the events; `loaded` are the keys of models in memory, `wanted` of those that wait for room."""
 
     def __init__(
         self,
@@ -50,6 +50,7 @@ class Fetches:
         spec_of: Callable[[str], ModelSpec | None],
         config: Callable[[], Config],
         loaded: Callable[[], Iterable[str]],
+        wanted: Callable[[], Iterable[str]] = tuple,
     ) -> None:
         self._fetcher = fetcher
         self._cache = Cache(places.fetched_dir(state))
@@ -58,6 +59,7 @@ class Fetches:
         self._spec_of = spec_of
         self._config = config
         self._loaded = loaded
+        self._wanted = wanted
         self._fresh: set[str] = set()
         """Models for which it was fetched just now: their next load needs no look at it."""
         self._used: dict[str, float] = {}
@@ -106,6 +108,27 @@ class Fetches:
 
     async def quit(self) -> None:
         await self._fetcher.quit()
+
+    def look(self) -> tuple[list[Entry], int, int]:
+        """What is here, how many bytes that is, and how many it may be. Blocks."""
+        root = self._cache.root
+        if not os.path.isdir(root):
+            return [], 0, 0
+        return self._cache.entries(), self._cache.used_bytes(), self._cache.may_hold(self._config().settings.fetch_disk)
+
+    def used_at(self, entry: Entry) -> float:
+        """When a model was last loaded from it, as far as is known here."""
+        return max(entry.used, self._used.get(entry.key, 0.0))
+
+    async def remove(self, keys: list[str]) -> int:
+        """How many bytes that has given back."""
+        try:
+            async with self._fetcher.ask({"do": "remove", "keys": keys, "kept": self.kept()}) as conversation:
+                said = await conversation.hear(None)
+        except NoFetcher as error:
+            log.warning("nothing was removed: %s", error)
+            return 0
+        return int(said["bytes"]) if said is not None else 0
 
     def _is_recent(self, spec: ModelSpec, entry: Entry) -> bool:
         lasts_s = self._config().settings.revalidate_s
@@ -166,7 +189,8 @@ class Fetches:
             "url": spec.path,
             "sha256": spec.sha256,
             "disk": self._config().settings.fetch_disk,
-            "kept": self._kept(),
+            "kept": self.kept(),
+            "loaded": self._keys(self._loaded()),
             "used": used,
         }
         async with self._fetcher.ask(question) as conversation:
@@ -212,6 +236,10 @@ class Fetches:
             if spec is not None and key_of(spec) == key:
                 self._tell(Renewed(model=model))
 
-    def _kept(self) -> list[str]:
-        specs: Mapping[str, ModelSpec | None] = {model: self._spec_of(model) for model in self._loaded()}
+    def kept(self) -> list[str]:
+        """The keys of what models in memory were loaded from, and of what waits to be loaded."""
+        return self._keys((*self._loaded(), *self._wanted()))
+
+    def _keys(self, models: Iterable[str]) -> list[str]:
+        specs: Mapping[str, ModelSpec | None] = {model: self._spec_of(model) for model in models}
         return sorted({key for spec in specs.values() if spec is not None and (key := key_of(spec)) is not None})
