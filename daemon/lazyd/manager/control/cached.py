@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from lazyd.core.spec import Config
 from lazyd.errors import Busy
-from lazyd.fetch.entries import Entry
 from lazyd.varlink import parameters as given_for
 from lazyd.varlink.call import Call
 
@@ -15,6 +15,9 @@ from ..fetching.fetching import Fetches
 from ..fetching.places import key_of
 from .looking import Looking
 from .requests import or_refuse
+
+if TYPE_CHECKING:
+    from lazyd.fetch.entries import Entry
 
 
 class Cached:

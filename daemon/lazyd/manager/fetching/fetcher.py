@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import os
 import socket
 import subprocess
@@ -16,6 +15,8 @@ import sys
 from collections.abc import AsyncIterator
 from time import monotonic
 from typing import Any
+
+import msgspec
 
 from lazyd import places
 
@@ -140,7 +141,7 @@ class Conversation:
         self._packets.close()
 
     def _packet(self, packet: memoryview) -> None:
-        self._said.put_nowait(json.loads(bytes(packet)))
+        self._said.put_nowait(msgspec.json.decode(packet))
 
 
 def _connected(path: str) -> socket.socket:

@@ -8,12 +8,13 @@ compared longer ago than `revalidate`.
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -21,12 +22,14 @@ from lazyd import places, urls
 from lazyd.core.effects import Fetch, StopFetching
 from lazyd.core.events import Event, Fetched, Fetching, Renewed, Unpredictable
 from lazyd.core.spec import Config, ModelSpec
-from lazyd.fetch.cache import Cache
-from lazyd.fetch.entries import Entry
 
 from ..tasks import Background
 from .fetcher import Conversation, Fetcher, NoFetcher
 from .places import key_of
+
+if TYPE_CHECKING:
+    from lazyd.fetch.cache import Cache
+    from lazyd.fetch.entries import Entry
 
 log = logging.getLogger("lazyd.fetching")
 
@@ -53,7 +56,7 @@ class Fetches:
         wanted: Callable[[], Iterable[str]] = tuple,
     ) -> None:
         self._fetcher = fetcher
-        self._cache = Cache(places.fetched_dir(state))
+        self._root = places.fetched_dir(state)
         self._background = background
         self._tell = tell
         self._spec_of = spec_of
@@ -69,6 +72,13 @@ class Fetches:
         self._headless: dict[str, float] = {}
         """By key of a URL: until when it is not asked again, as there was none to be had."""
         self._stops: dict[tuple[str, int], asyncio.Event] = {}
+
+    @functools.cached_property
+    def _cache(self) -> Cache:
+        """Imported when the first model has a URL: its libraries take as long as many another part of the start."""
+        from lazyd.fetch.cache import Cache
+
+        return Cache(self._root)
 
     async def are_absent(self, model: str, spec: ModelSpec) -> bool:
         """Whether its files have to be fetched, or looked up, before it is loaded."""
@@ -111,8 +121,7 @@ class Fetches:
 
     def look(self) -> tuple[list[Entry], int, int]:
         """What is here, how many bytes that is, and how many it may be. Blocks."""
-        root = self._cache.root
-        if not os.path.isdir(root):
+        if not os.path.isdir(self._root):
             return [], 0, 0
         return self._cache.entries(), self._cache.used_bytes(), self._cache.may_hold(self._config().settings.fetch_disk)
 
