@@ -62,13 +62,15 @@ def load(
     *,
     paths_must_exist: bool = True,
     before: Config | None = None,
+    named: Collection[str] = (),
 ) -> Loaded:
     """Read and check the files, with what clients have registered beside them; all problems at once.
 
     A path that a model names and that cannot be read is a problem, or (`paths_must_exist` false, as at a start, when
     not everything may stay cold for it) only stands in `unreadable`. Then a model that is registered and wrong is left
     out, and of one that the files describe too, theirs counts: both are warnings. `before` is what was in force: what
-    was found then is not looked at as closely. Blocks on the disk: call it in a thread.
+    was found then is not looked at as closely. `named` are versions that somebody else counts on. Blocks on the disk:
+    call it in a thread.
     """
     from . import checking, reachable  # with tomllib and re: a start from the quick form needs none of them
     from .problems import Report
@@ -87,9 +89,9 @@ def load(
             return {}
         from . import composing, found
 
-        named = composing.named(written) | set(_texts(sources.merged.get("aliases")))
+        wanted = composing.named(written) | {*named, *_texts(sources.merged.get("aliases"))}
         seen = found.look(written.templates, before)
-        models, told = found.specs(written.templates, seen, written.models, named)
+        models, told = found.specs(written.templates, seen, written.models, wanted)
         of_disk.extend(told)
         sources.made_by.update((key, _made_by(spec)) for key, spec in models.items())
         return models
@@ -97,7 +99,9 @@ def load(
     config = checking.check(sources, report, find)
     wrong = report.models & sources.registered.keys()
     if wrong and registered is not None and not paths_must_exist:
-        return _told(report.problems, load(files, _less(registered, wrong), paths_must_exist=False, before=before))
+        return _told(
+            report.problems, load(files, _less(registered, wrong), paths_must_exist=False, before=before, named=named)
+        )
     paths = Report(sources.locate)
     reachable.check(config, paths.wrong)
     its_own = [problem for problem in paths.problems if not paths_must_exist or problem.file == REGISTERED]
@@ -122,7 +126,7 @@ def load(
     )
 
 
-def load_for_start(files: Files, state_dir: str) -> Loaded:
+def load_for_start(files: Files, state_dir: str, named: Collection[str] = ()) -> Loaded:
     """As `load`, but quick where nothing changed, and with the last accepted one where the files are wrong.
 
     Blocks on the disk.
@@ -137,7 +141,7 @@ def load_for_start(files: Files, state_dir: str) -> Loaded:
     last = kept.config() if kept is not None else None
     from . import registered
 
-    loaded = load(files, registered.known(state_dir, last), paths_must_exist=False, before=last)
+    loaded = load(files, registered.known(state_dir, last), paths_must_exist=False, before=last, named=named)
     problems = loaded.problems
     if kept is not None and kept.had_files and not files.paths:
         problems = problems or (_FILES_GONE,)
@@ -146,11 +150,11 @@ def load_for_start(files: Files, state_dir: str) -> Loaded:
     return Loaded(config=last, problems=problems, warnings=loaded.warnings, origin=Origin.LAST_ACCEPTED)
 
 
-def load_again(files: Files, state_dir: str, in_force: Config) -> Loaded:
+def load_again(files: Files, state_dir: str, in_force: Config, named: Collection[str] = ()) -> Loaded:
     """As `load`, for a reload. Blocks on the disk."""
     from . import registered
 
-    return load(files, registered.known(state_dir, in_force), before=in_force)
+    return load(files, registered.known(state_dir, in_force), before=in_force, named=named)
 
 
 def accept(loaded: Loaded, state_dir: str) -> Problem | None:

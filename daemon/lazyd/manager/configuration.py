@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,13 +30,15 @@ MOST_NAMED = 5
 """So many models are named in an event; all of them are in its data."""
 
 
-def load_for_start(given: str | None, state: str) -> Loaded:
+def load_for_start(given: str | None, state: str, promoted: Collection[str] = ()) -> Loaded:
     """What to start with: the files, or, where they are wrong, what was accepted last. Blocks.
+
+    Versions that were `promoted` stay configured.
 
     Raises:
         CannotStart: the files are wrong, and nothing was ever accepted.
     """
-    loaded = configs.load_for_start(configs.find(given), state)
+    loaded = configs.load_for_start(configs.find(given), state, promoted)
     if loaded.config is None:
         lines = "\n".join(str(problem) for problem in loaded.problems)
         raise CannotStart(f"{lines}\nthe configuration is wrong, and there is no accepted one to go on with", EX_CONFIG)
@@ -59,16 +61,24 @@ Alter = Callable[[Config], Change]
 
 
 class Configuration:
-    """`on_change` puts another configuration in force; `note` is told of it, as an event."""
+    """`on_change` puts another configuration in force; `note` is told of it, as an event. `promoted` are the versions
+    that names mean by a person's will."""
 
     def __init__(
-        self, given: str | None, state: str, loaded: Loaded, systemd: Systemd, note: Callable[..., None]
+        self,
+        given: str | None,
+        state: str,
+        loaded: Loaded,
+        systemd: Systemd,
+        note: Callable[..., None],
+        promoted: Callable[[], Collection[str]],
     ) -> None:
         assert loaded.config is not None
         self._given = given
         self._loaded = loaded
         self._systemd = systemd
         self._note = note
+        self.promoted = promoted
         self._changing = asyncio.Lock()
         self._keeper: asyncio.Task[None] | None = None
         self.state = state
@@ -181,7 +191,7 @@ class Configuration:
         return configs.find(self._given)
 
     def _read(self) -> Loaded:
-        return configs.load_again(self.files(), self.state, self.config)
+        return configs.load_again(self.files(), self.state, self.config, self.promoted())
 
 
 def in_words(changes: Changes) -> str:

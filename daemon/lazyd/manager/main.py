@@ -73,7 +73,8 @@ def _serve(options: argparse.Namespace) -> int:
     _allow_many_connections()
     runtime = places.runtime_dir(options.runtime_dir)
     state = places.state_dir(options.state_dir)
-    loaded = configuration.load_for_start(options.config, state)
+    promotions = meanings.load(state)
+    loaded = configuration.load_for_start(options.config, state, meanings.promoted(promotions))
     roles = Roles.of_this_machine()
     sockets.check_length(runtime)
     sockets.make_directory(runtime)
@@ -91,7 +92,7 @@ def _serve(options: argparse.Namespace) -> int:
         roles=roles,
         loaded=loaded,
         pins=pins.load(state),
-        meanings=meanings.load(state),
+        meanings=promotions,
         ram=Ram().sample(),
         gpus=gpus,
         first=first,

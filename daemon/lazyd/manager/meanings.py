@@ -71,6 +71,11 @@ def shifted(kept: Meanings, seconds: float) -> dict[str, Kept]:
     }
 
 
+def promoted(kept: Meanings) -> frozenset[str]:
+    """The versions that names mean by a person's will."""
+    return frozenset(known.promoted for known in kept.values() if known.promoted is not None)
+
+
 class MeaningsKeeper(Keeper[Meanings]):
     """Keeps what people have said of names."""
 

@@ -42,7 +42,7 @@ from .fetching.fetcher import Fetcher
 from .fetching.fetching import Fetches
 from .fitting import Fit
 from .journal import Journal
-from .meanings import MeaningsKeeper
+from .meanings import MeaningsKeeper, promoted
 from .memory.measuring import Measuring
 from .memory.sampler import Surroundings
 from .pages.known import Known
@@ -111,7 +111,7 @@ class Parts:
         self.journal = journal = Journal(self.status_line.changed)
         self.driver = driver = Driver(core, on_bug)
         self.configuration = configuration = Configuration(
-            given.config_file, given.state, given.loaded, systemd, journal.add
+            given.config_file, given.state, given.loaded, systemd, journal.add, lambda: promoted(self.meanings.kept)
         )
         configuration.on_change = self._put_in_force
         self.watching = Watching(configuration, background)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Collection
 from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING
@@ -63,7 +64,7 @@ class Watching:
     async def _take(self, seen: Scan, templates: Templates) -> None:
         """Puts in force what was seen. What does not go with the rest is refused whole, and told."""
         try:
-            await self._configuration.change("found", partial(_found, seen, templates))
+            await self._configuration.change("found", partial(_found, seen, templates, self._configuration.promoted()))
         except InvalidConfig as error:
             self._configuration.refuse(error.problems)
 
@@ -86,13 +87,14 @@ def _look(eyes: Eyes, config: Config) -> Scan:
     return look(config.templates, config, eyes.closed())
 
 
-def _found(seen: Scan, templates: Templates, config: Config) -> Change:
+def _found(seen: Scan, templates: Templates, promoted: Collection[str], config: Config) -> Change:
     """The configuration with what was seen. Raises `InvalidConfig`."""
     from lazyd.config import composing, found
 
     if config.templates != templates:
         return Change(config)  # it was looked for by others, and is looked for again
-    specs, told = found.specs(config.templates, seen, composing.not_found(config), composing.named(config))
+    named = composing.named(config).union(promoted)
+    specs, told = found.specs(config.templates, seen, composing.not_found(config), named)
     after = composing.with_found(config, specs)
     if after.models == config.models:
         return Change(config, found=tuple(told))

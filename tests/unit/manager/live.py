@@ -26,7 +26,10 @@ class Live:
         self.in_force: list[Config] = []
         self.background = Background()
         loaded = load_for_start(str(self.file), self.state)
-        self.configuration = Configuration(str(self.file), self.state, loaded, Systemd(), self._note)
+        self.promoted: set[str] = set()
+        self.configuration = Configuration(
+            str(self.file), self.state, loaded, Systemd(), self._note, lambda: self.promoted
+        )
         self.configuration.on_change = self._changed
         self.watching = Watching(self.configuration, self.background)
         self.registering = Registering(self.configuration, self.background, self._until, self.gone.__contains__)

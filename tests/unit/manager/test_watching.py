@@ -16,6 +16,7 @@ from lazyd.config import walking
 from lazyd.config.patterns import pattern
 from lazyd.manager import eyes as looking
 from lazyd.manager import watching
+from lazyd.manager.configuration import load_for_start
 from lazyd.manager.eyes import Eyes
 
 from .live import Live
@@ -98,6 +99,21 @@ async def test_a_version_that_an_alias_names_stays_when_newer_ones_come(live: Li
     await until(lambda: found(live) == {"v:1", "v:2", "v:3"})
     put(tmp_path / "v/4/m.gguf")
     await until(lambda: found(live) == {"v:1", "v:3", "v:4"})
+
+
+async def test_a_version_that_was_promoted_stays_when_newer_ones_come(live: Live, tmp_path: Path) -> None:
+    for version in ("1", "2"):
+        put(tmp_path / f"v/{version}/m.gguf")
+    await until(lambda: found(live) == {"v:1", "v:2"})
+    live.promoted.add("v:1")
+    for version in ("3", "4"):
+        put(tmp_path / f"v/{version}/m.gguf")
+    await until(lambda: found(live) == {"v:1", "v:3", "v:4"})
+    await live.configuration.reload()
+    assert found(live) == {"v:1", "v:3", "v:4"}
+    loaded = load_for_start(str(live.file), f"{live.state} of another", {"v:2"})
+    assert loaded.config is not None
+    assert loaded.config.models.keys() - {"written"} == {"v:2", "v:3", "v:4"}
 
 
 async def test_a_file_that_is_being_copied_is_taken_when_it_is_closed(
