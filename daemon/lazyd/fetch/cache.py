@@ -15,11 +15,13 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import itertools
 import json
 import os
 import shutil
 import time
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
+from functools import partial
 
 from lazyd.durable import replace
 
@@ -27,6 +29,8 @@ from .entries import Entry, Fetched
 
 LEFT_FREE = 64 << 20
 """Bytes of the disk that are not filled."""
+HEADS_S = 7 * 86_400.0
+"""So long the head of a file is kept that nobody has fetched."""
 READABLE, OPEN = 0o640, 0o750
 """For the group too: the manager and the workers may be other users."""
 
@@ -104,9 +108,7 @@ class Cache:
         os.chmod(self._entry(entry.key), READABLE)
 
     def remove(self, key: str) -> None:
-        for path in (self._entry(key), os.path.join(self.root, "models", key)):
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(path)
+        _unlink(self._entry(key), os.path.join(self.root, "models", key))
         shutil.rmtree(self.head(key), ignore_errors=True)
 
     def sweep(self, kept: Collection[str]) -> None:
@@ -117,6 +119,10 @@ class Cache:
         for tree in self._in("trees"):
             if tree not in trees:
                 shutil.rmtree(os.path.join(self.root, "trees", tree), ignore_errors=True)
+        for head in self._in("heads"):
+            path = os.path.join(self.root, "heads", head)
+            if _changed(path) < time.time() - HEADS_S:
+                shutil.rmtree(path, ignore_errors=True)
         for blob in self._in("blobs"):
             with contextlib.suppress(OSError):
                 if os.stat(self._blob(blob)).st_nlink == 1:
@@ -139,16 +145,29 @@ class Cache:
         disk = os.statvfs(self.root)
         return disk.f_bavail * disk.f_frsize
 
-    def make_room(self, needed: int, budget: float, kept: Collection[str]) -> bool:
-        """Removes what was used least recently until so much more may be written. Whether it may."""
-        for entry in (None, *sorted(self.entries(), key=lambda entry: entry.used)):
-            if entry is not None and entry.key not in kept:
-                self.remove(entry.key)
-                self.sweep(kept)
+    def make_room(self, needed: int, budget: float, kept: Collection[str], busy: Collection[str] = ()) -> bool:
+        """Removes downloads that were given up (all that are not `busy`), then what was used least recently, until so
+        much more may be written. Whether it may."""
+        removals = itertools.chain([lambda: None], self._parts(busy), self._least_used(kept))
+        for remove in removals:
+            remove()
             fits = self.used_bytes() + needed <= self.may_hold(budget)
             if fits and self.free_bytes() >= needed + LEFT_FREE:
                 return True
         return False
+
+    def _parts(self, busy: Collection[str]) -> Iterator[Callable[[], None]]:
+        paths = (os.path.join(self.root, "parts", name) for name in self._in("parts"))
+        given_up = [path for path in paths if not path.endswith(".json") and path not in busy]
+        return (partial(_unlink, path, f"{path}.json") for path in sorted(given_up, key=_changed))
+
+    def _least_used(self, kept: Collection[str]) -> Iterator[Callable[[], None]]:
+        entries = [entry for entry in self.entries() if entry.key not in kept]
+        return (partial(self._remove_and_sweep, entry.key, kept) for entry in sorted(entries, key=lambda one: one.used))
+
+    def _remove_and_sweep(self, key: str, kept: Collection[str]) -> None:
+        self.remove(key)
+        self.sweep(kept)
 
     def _in(self, kind: str) -> list[str]:
         return _listed(os.path.join(self.root, kind))
@@ -193,6 +212,19 @@ def _size(path: str) -> int:
         return os.stat(path).st_size
     except OSError:
         return 0
+
+
+def _changed(path: str) -> float:
+    try:
+        return os.stat(path).st_mtime
+    except OSError:
+        return 0.0
+
+
+def _unlink(*paths: str) -> None:
+    for path in paths:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
 
 
 def _sync(folder: str) -> None:

@@ -54,7 +54,7 @@ class Download:
         self._cache = cache
         self._room = room
         self._open = open_url
-        self._part = cache.part(url)
+        self.part = cache.part(url)
 
     @property
     def shown(self) -> str:
@@ -78,7 +78,7 @@ class Download:
         missing = max(0, (info.bytes or 0) - self.here)
         if why := self._room(missing):
             raise Failed(f"{self.shown}: {why}")
-        with open(self._part, "ab") as file:
+        with open(self.part, "ab") as file:
             for data in self._chunks(info):
                 file.write(data)
                 digest.update(data)
@@ -90,7 +90,7 @@ class Download:
         if self._info().mark != info.mark:
             raise Changed
         content = Content(digest.hexdigest(), self.here, info.mark)
-        self._cache.keep_blob(self._part, content.sha256)
+        self._cache.keep_blob(self.part, content.sha256)
         self._forget()
         return content
 
@@ -99,14 +99,14 @@ class Download:
         digest = hashlib.sha256()
         self.here = 0
         same = info.mark and info.ranges and self._known() == info.mark
-        if not same or os.path.getsize(self._part) > (info.bytes or 0):
+        if not same or os.path.getsize(self.part) > (info.bytes or 0):
             self._forget()
-            with open(os.open(self._part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o640), "wb"):
+            with open(os.open(self.part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o640), "wb"):
                 pass
-            with open(f"{self._part}.json", "w", encoding="utf-8") as file:
+            with open(f"{self.part}.json", "w", encoding="utf-8") as file:
                 json.dump(info.mark, file)
             return digest
-        with open(self._part, "rb") as part:
+        with open(self.part, "rb") as part:
             while data := part.read(1 << 20):
                 digest.update(data)
                 self.here += len(data)
@@ -114,14 +114,14 @@ class Download:
 
     def _known(self) -> str | None:
         try:
-            with open(f"{self._part}.json", encoding="utf-8") as file:
-                os.stat(self._part)
+            with open(f"{self.part}.json", encoding="utf-8") as file:
+                os.stat(self.part)
                 return str(json.load(file))
         except (OSError, ValueError):
             return None
 
     def _forget(self) -> None:
-        for path in (self._part, f"{self._part}.json"):
+        for path in (self.part, f"{self.part}.json"):
             if os.path.exists(path):
                 os.unlink(path)
 
@@ -194,6 +194,11 @@ class Downloads:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._running: dict[str, Running] = {}
+
+    def parts(self) -> set[str]:
+        """The files that are being written."""
+        with self._lock:
+            return {running.download.part for running in self._running.values()}
 
     def join(self, download: Download) -> Running:
         """The one that brings this file: it is begun if nobody else has."""

@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 
 from lazyd import urls
+from lazyd.core.wording import size
 
 from . import manifest
 from .cache import Cache
@@ -177,13 +178,13 @@ class Jobs:
     def _is_here(self, wanted: Wanted, before: Entry | None) -> bool:
         """A content that is known by its checksum need not be looked for elsewhere."""
         assert wanted.sha256 is not None
-        size = self._cache.has_blob(wanted.sha256)
-        if size is None:
+        found = self._cache.has_blob(wanted.sha256)
+        if found is None:
             return False
         if before is None:
             name = urls.name_of(wanted.url)
             with self._on_disk:
-                self._cache.keep(wanted.key, wanted.shown, [Fetched(name, size, "", wanted.sha256)])
+                self._cache.keep(wanted.key, wanted.shown, [Fetched(name, found, "", wanted.sha256)])
         return True
 
     def _download(
@@ -230,13 +231,14 @@ class Jobs:
     def _room(self, job: Job) -> Callable[[int], str | None]:
         def room(needed: int) -> str | None:
             with self._on_disk:
-                if self._cache.make_room(needed, job.wanted.disk, {*self._kept, job.wanted.key}):
+                kept = {*self._kept, job.wanted.key}
+                if self._cache.make_room(needed, job.wanted.disk, kept, self._downloads.parts()):
                     return None
                 may_hold, free = self._cache.may_hold(job.wanted.disk), self._cache.free_bytes()
                 used = self._cache.used_bytes()
             return (
-                f"it needs {needed} bytes more, and there is no room for them in {self._cache.root}: {used} of "
-                f"{may_hold} are used (disk in [fetch]), {free} are free on the disk"
+                f"it needs {size(needed)} more, and there is no room for it in {self._cache.root}: {size(used)} of "
+                f"{size(may_hold)} are used (disk in [fetch]), {size(free)} are free on the disk"
             )
 
         return room

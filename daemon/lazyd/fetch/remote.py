@@ -82,14 +82,15 @@ class Remote:
         return urls.masked(self.url)
 
     def _has_ranges(self, found: dict[str, Any]) -> bool:
-        """A web server need not know them. It is asked for one byte, which reads no more if all of it comes."""
+        """A web server need not know them. It is asked for the last byte: a refusal costs no more than that."""
         if self._scheme not in ("http", "https") or not found.get("size"):
             return True
         if found.get("partial") is False:
             return False
         try:
             with self._fs.open(self._path, "rb", cache_type="none") as file:
-                return len(file.read(1)) == 1 and hasattr(file, "async_fetch_range")
+                file.seek(found["size"] - 1)
+                return len(file.read(1)) == 1
         except ValueError:
             return False
         except Exception as error:
@@ -122,11 +123,12 @@ class Remote:
     def _failure(self, error: BaseException) -> Failed:
         """What is to be told of it, and whether it is worth another try."""
         status = _status_of(error)
-        said = cleaned(str(error) or type(error).__name__, self.url, secrets(os.environ))
+        why = error.__cause__ if isinstance(error, FileNotFoundError) and error.__cause__ is not None else error
+        said = cleaned(str(why) or type(why).__name__, self.url, secrets(os.environ))
         name = type(error).__name__
         if isinstance(error, PermissionError) or status in _DENIED:
             return Failed(f"{self._shown}: access is denied ({said}): see the fetcher's credentials")
-        if status in _GONE or (isinstance(error, FileNotFoundError) and status is None):
+        if status in _GONE or (isinstance(error, FileNotFoundError) and error.__cause__ is None):
             return Failed(f"{self._shown}: there is no such file")
         if name in (
             "NoCredentialsError",

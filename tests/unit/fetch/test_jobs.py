@@ -198,8 +198,22 @@ def test_room_is_made_by_what_was_used_least_recently_and_never_by_what_is_kept(
     assert "there is no such file" in refused
     desk.there.put("s3://b/large", b"l" * 5000)
     refused = desk.fetch("s3://b/large", disk=3500, kept=tuple(keys)).error
-    assert "it needs 5000 bytes more, and there is no room for them" in refused
+    assert "it needs 4.9 KiB more, and there is no room for it" in refused
     assert len(desk.names("models")) == 3
+
+
+def test_a_download_that_was_given_up_makes_room_first(desk: Desk) -> None:
+    desk.there.put(URL, b"x" * 1000)
+    desk.fetch()
+    large = desk.there.put("s3://b/large", os.urandom(4 * SMALLEST))
+    desk.there.broken_beyond = 3 * SMALLEST
+    desk.fetch(large)
+    desk.there.broken_beyond = None
+    assert len(desk.names("parts")) == 2
+    other = desk.there.put("s3://b/other", b"o" * SMALLEST)
+    assert desk.fetch(other, disk=2 * SMALLEST).error == ""
+    assert desk.names("parts") == []
+    assert len(desk.names("models")) == 2
 
 
 def test_what_is_removed_gives_back_its_bytes(desk: Desk) -> None:

@@ -21,7 +21,14 @@ ALLOWED = {
     "lazyd.errors": (),
     "lazyd.places": (),
     "lazyd.urls": (),
-    "lazyd.fetch": ("lazyd.durable", "lazyd.places", "lazyd.runtimes", "lazyd.urls", "lazyd.wire"),
+    "lazyd.fetch": (
+        "lazyd.core.wording",
+        "lazyd.durable",
+        "lazyd.places",
+        "lazyd.runtimes",
+        "lazyd.urls",
+        "lazyd.wire",
+    ),
     "lazyd.wire": ("lazyd.errors",),
     "lazyd.client": ("lazyd.errors", "lazyd.places", "lazyd.wire"),
     "lazyd.config": (
