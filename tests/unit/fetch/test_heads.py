@@ -6,9 +6,10 @@ import io
 import os
 from pathlib import Path
 
-from lazyd.fetch import heads
-from lazyd.runtimes import gguf
+from lazyd.fetch import heads, manifest
+from lazyd.runtimes import gguf, onnx_head
 
+from ..runtimes import onnx_files
 from ..runtimes.test_gguf import model
 from ..runtimes.test_llama_cpp_needs import EMBEDDING, LAYERS, SHAPE
 from .elsewhere import Elsewhere
@@ -26,6 +27,28 @@ def test_a_header_is_read_from_its_head_as_from_the_whole_file(tmp_path: Path) -
     assert head.stat().st_blocks * 512 < 4 << 20
     assert gguf.read(str(head)).metadata == gguf.read(str(whole)).metadata
     assert sum(end - start for start, end in there.reads) <= (1 << 20) + heads.BLOCK
+
+
+def test_of_an_onnx_model_weights_are_not_read_whatever_follows_them(tmp_path: Path) -> None:
+    raw = os.urandom(16 * heads.BLOCK)
+    data = onnx_files.sums(onnx_files.weights("w", (len(raw) // 4,), raw=raw))
+    there = Elsewhere()
+    there.put("s3://b/m.onnx", data)
+    heads.fetch(str(tmp_path / "heads"), {"m.onnx": "s3://b/m.onnx"}, there.open)
+    (tmp_path / "whole.onnx").write_bytes(data)
+    head, whole = (onnx_head.read(str(tmp_path / name)) for name in ("heads/m.onnx", "whole.onnx"))
+    assert (head.inputs, head.outputs, head.metadata) == (whole.inputs, whole.outputs, whole.metadata)
+    assert sum(end - start for start, end in there.reads) <= 4 * heads.BLOCK
+
+
+def test_an_onnx_model_brings_its_files_of_weights() -> None:
+    there = Elsewhere()
+    there.put("s3://b/d/m.onnx", onnx_files.sums(onnx_files.weights("w", (2,), location="sub/w.data")))
+    there.put("s3://b/d/sub/w.data", b"x" * 8)
+    wanted = {"m.onnx": "s3://b/d/m.onnx", "sub/w.data": "s3://b/d/sub/w.data"}
+    assert manifest.files("s3://b/d/m.onnx", there.open) == wanted
+    there.put("s3://b/d/bad.onnx", onnx_files.sums(onnx_files.weights("w", (2,), location="../w")))
+    assert manifest.files("s3://b/d/bad.onnx", there.open) == {"bad.onnx": "s3://b/d/bad.onnx"}
 
 
 def test_any_part_is_read_once(tmp_path: Path) -> None:
