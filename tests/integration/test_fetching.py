@@ -130,10 +130,10 @@ def test_a_real_model_is_fetched_once_for_twenty_and_answers(daemon: Daemon, sto
     nowhere_secret(daemon, str(told), str(shown), str(answers))
 
 
-def test_what_breaks_is_taken_up_where_it_broke_and_outlives_the_manager(daemon: Daemon, store: Store) -> None:
+def test_what_breaks_is_taken_up_where_it_broke_whoever_is_killed(daemon: Daemon, store: Store) -> None:
     data = os.urandom(3 << 20)
-    url = store.put("cut/a.bin", data)
-    configure(daemon, {"a": text_model(url)})
+    url, other = store.put("cut/a.bin", data), store.put("cut/b.bin", data[::-1])
+    configure(daemon, {"a": text_model(url), "b": text_model(other)})
     daemon.start(env=store.env)
     store.proxy.gate.clear()
     daemon.client().send("Load", {"model": "a"})
@@ -144,6 +144,17 @@ def test_what_breaks_is_taken_up_where_it_broke_and_outlives_the_manager(daemon:
     client = daemon.start(env=store.env)
     assert load(client, "a")[-1]["state"] == "ready"
     assert content(daemon, url) == data
+
+    store.proxy.cut_after = None
+    store.proxy.waits.clear()
+    store.proxy.gate.clear()
+    client.send("Load", {"model": "b"})
+    assert store.proxy.waits.wait(LIMIT_S)
+    (fetcher,) = (pid for pid in daemon.processes() if b"lazyd.fetch" in Path(f"/proc/{pid}/cmdline").read_bytes())
+    os.kill(fetcher, signal.SIGKILL)
+    store.proxy.gate.set()
+    assert client.result()["state"] == "ready"
+    assert content(daemon, other) == data[::-1]
 
 
 def test_what_cannot_be_had_is_said_in_one_line(daemon: Daemon, store: Store) -> None:

@@ -27,7 +27,7 @@ URL = "s3://b/a.gguf"
 
 
 class Conversation:
-    def __init__(self, says: list[dict[str, Any]]) -> None:
+    def __init__(self, says: list[dict[str, Any] | None]) -> None:
         self.says = says
         self.said: list[dict[str, Any]] = []
 
@@ -155,6 +155,16 @@ async def test_what_went_wrong_is_told(
     desk.fetcher.is_there, desk.fetcher.conversation.says = is_there, says
     desk.fetches.fetch(Fetch(model=model, number=1))
     assert await desk.tells() == Unpredictable(model=model, number=1, reason=reason)
+
+
+async def test_a_fetcher_that_ends_is_asked_again_and_given_up_in_the_end(desk: Desk) -> None:
+    desk.fetcher.conversation.says = [None, {"on": "fetched", "changed": False, "note": ""}]
+    desk.fetches.fetch(Fetch(model="a", number=1))
+    assert await desk.tells() == Fetched(model="a", number=1)
+    desk.fetcher.conversation.says = [None, None, None]
+    desk.fetches.fetch(Fetch(model="a", number=2))
+    assert await desk.tells() == Unpredictable(model="a", number=2, reason="the fetcher has ended")
+    assert len(desk.fetcher.asked) == 5
 
 
 async def test_one_that_is_stopped_is_told_of_no_more(desk: Desk) -> None:

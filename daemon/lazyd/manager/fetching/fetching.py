@@ -37,6 +37,9 @@ HEAD_S = 20.0
 """A head that takes longer is done without."""
 HEADS = 64
 """So many are remembered to be here, or not to be had."""
+TRIES = 3
+ENDED = "the fetcher has ended"
+"""Then another one goes on where it was, so many times."""
 HEADLESS_S = 60.0
 """One that was not to be had is asked for again after so long."""
 
@@ -174,8 +177,8 @@ class Fetches:
         spec = self._spec_of(model)
         reason = "it is not configured any more"
         try:
-            if spec is not None and spec.path is not None:
-                reason = await self._asked(effect, spec, stop)
+            if spec is not None:
+                reason = await self._patiently(effect, spec, stop)
         except NoFetcher as error:
             reason = str(error)
         finally:
@@ -187,6 +190,13 @@ class Fetches:
         else:
             self._fresh.add(model)
             self._tell(Fetched(model=model, number=number))
+
+    async def _patiently(self, effect: Fetch, spec: ModelSpec, stop: asyncio.Event) -> str:
+        reason = ENDED
+        for _ in range(TRIES):
+            if reason == ENDED and not stop.is_set():
+                reason = await self._asked(effect, spec, stop)
+        return reason
 
     async def _asked(self, effect: Fetch, spec: ModelSpec, stop: asyncio.Event) -> str:
         """Why it was not fetched; empty: it was. Raises `NoFetcher`."""
@@ -206,7 +216,7 @@ class Fetches:
             while True:
                 said = await self._next(conversation, spec, stop)
                 if said is None or isinstance(said, str):
-                    return said or "the fetcher has ended"
+                    return said or ENDED
                 if said["on"] == "progress":
                     self._tell(Fetching(model=effect.model, number=effect.number, fraction=said["fraction"]))
                     continue
