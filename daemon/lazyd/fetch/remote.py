@@ -6,6 +6,7 @@ ranges is read as a stream, from the beginning each time.
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -168,11 +169,10 @@ def _options(scheme: str) -> dict[str, Any]:
     return {}
 
 
+@functools.lru_cache(maxsize=1)
 def _has_aws_credentials() -> bool:
-    """Without any, a bucket that everybody may read can be read all the same."""
-    named = ("AWS_ACCESS_KEY_ID", "AWS_PROFILE", "AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CONTAINER_CREDENTIALS_FULL_URI")
-    more = ("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "AWS_SHARED_CREDENTIALS_FILE")
-    files = ("~/.aws/credentials", "~/.aws/config")
-    return any(os.environ.get(name) for name in (*named, *more)) or any(
-        os.path.exists(os.path.expanduser(file)) for file in files
-    )
+    """As Amazon's own library finds them: in the environment, in files, of the machine. Without any, a bucket that
+    everybody may read can be read all the same."""
+    from botocore.session import get_session
+
+    return get_session().get_credentials() is not None
