@@ -89,7 +89,7 @@ class Lazy:
         return f"<Lazy {self.name}>"
 
     def __call__(self) -> Any:
-        """A proxy of the daemon's model, which loads nothing yet, or the object, loaded now. Raises what its load does."""
+        """A proxy of the daemon's model, of which nothing is loaded yet, or the object. Raises what its loader does."""
         found = self._shelf.find(self._key)
         if found is not MISSING:
             return found

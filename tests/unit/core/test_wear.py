@@ -160,9 +160,9 @@ def test_what_would_leave_for_being_idle_anyway_is_not_loaded_again() -> None:
     story.wait(4.9)
     measure(story, "a", 2)
     assert story.state("a") is State.DRAINING
-    story.wait(0.2)
     story.answer_drain("a")
     story.exit("a", status=0)
+    story.wait(1)
     assert story.state("a") is State.COLD
 
 

@@ -1,0 +1,1 @@
+"""A trading system of 200 strategies, before and after."""
