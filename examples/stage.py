@@ -80,13 +80,19 @@ def check(holds: object, otherwise: str) -> None:
         raise Failed(otherwise)
 
 
-def told(folder: Path, title: str, story: Callable[[Example], None]) -> int:
-    """Tells an example's story on a lazyd of its own. The exit status: 0 if all of it was true."""
+def told(
+    folder: Path, title: str, story: Callable[[Example], None], prepare: Callable[[Example], None] = lambda _: None
+) -> int:
+    """Tells an example's story on a lazyd of its own. The exit status: 0 if all of it was true.
+
+    `prepare` is for what must be so before lazyd starts.
+    """
     signal.signal(signal.SIGTERM, _interrupt)
     try:
         with Example(folder) as example:
             screen.title(f"{title}, privately in {example.root}")
             try:
+                prepare(example)
                 example.start()
                 example.wait_until_running()
                 story(example)
@@ -111,6 +117,8 @@ def timed(work: Callable[[], Any]) -> tuple[Any, str]:
     return result, screen.seconds(time.monotonic() - began)
 
 
-def run(folder: Path, title: str, story: Callable[[Example], None]) -> None:
+def run(
+    folder: Path, title: str, story: Callable[[Example], None], prepare: Callable[[Example], None] = lambda _: None
+) -> None:
     """All of an example's ``__main__``."""
-    sys.exit(told(folder, title, story))
+    sys.exit(told(folder, title, story, prepare))

@@ -8,6 +8,7 @@ import json
 import os
 import socket
 import struct
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -359,6 +360,14 @@ def test_comfyui_shares_a_gpu_with_other_models(comfyui: ComfyUi) -> None:
     assert listener.until("executing")["data"]["prompt_id"] == second
     machine.until_state("comfyui", "parked")
     assert machine.driver.refused(0) == 0
+
+
+def test_the_example_is_true_and_leaves_nothing() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "examples.comfyui"], cwd=ROOT, capture_output=True, text=True, timeout=100, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "nobody ever ran out of memory" in " ".join(done.stdout.split())
 
 
 # A real one.

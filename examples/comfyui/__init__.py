@@ -1,0 +1,1 @@
+"""ComfyUI beside a language model, on one GPU."""
