@@ -99,15 +99,18 @@ def models(core: Core, now: float, epoch: float = 0.0, cached: Cached = NOTHING)
     world = core.world
     aliases = aliases_by_model(world)
     records = world.models
+    seen: dict[str, Worker] = {}
     configured = [(key, spec) for key, spec in world.config.models.items() if not spec.is_family]
     shown = {
         key: show_cold(key, spec, aliases.get(key, NONE))
         if (record := records.get(key)) is None
-        else show_model(world, record, aliases.get(key, NONE), now, epoch)
+        else show_model(world, record, aliases.get(key, NONE), now, epoch, seen)
         for key, spec in configured
     }
     members = [record for key, record in records.items() if key not in world.config.models]
-    shown |= {record.key: show_model(world, record, aliases.get(record.key, NONE), now, epoch) for record in members}
+    shown |= {
+        record.key: show_model(world, record, aliases.get(record.key, NONE), now, epoch, seen) for record in members
+    }
     for key in {*cached, *world.locks} & shown.keys():
         shown[key] = with_pages(world, key, shown[key], cached)
     return list(shown.values())
@@ -121,7 +124,7 @@ def model(core: Core, name: str, now: float, epoch: float = 0.0, cached: Cached 
         return None
     record = world.models.get(key)
     names = aliases_by_model(world).get(key, NONE)
-    shown = show_cold(key, spec, names) if record is None else show_model(world, record, names, now, epoch)
+    shown = show_cold(key, spec, names) if record is None else show_model(world, record, names, now, epoch, {})
     return with_pages(world, key, shown, cached)
 
 
@@ -184,8 +187,11 @@ def show_cold(key: str, spec: ModelSpec, aliases: Sequence[str]) -> Model:
     )
 
 
-def show_model(world: World, record: ModelRecord, aliases: Sequence[str], now: float, epoch: float) -> Model:
-    """A model as its newest instance is; all workers that still hold something of it are listed."""
+def show_model(
+    world: World, record: ModelRecord, aliases: Sequence[str], now: float, epoch: float, seen: dict[str, Worker]
+) -> Model:
+    """A model as its newest instance is; all workers that still hold something of it are listed. `seen`: those that
+    have been looked at, as the members of a family share one."""
     spec = record.spec
     instance, past = record.instance, record.past
     name, version = split(record.key)
@@ -206,7 +212,7 @@ def show_model(world: World, record: ModelRecord, aliases: Sequence[str], now: f
         pinned=record.pinned,
         source=spec.source,
         family=spec.key if spec.is_family else None,
-        workers=[show_worker(world, worker, now) for worker in workers],
+        workers=[show_worker(world, worker, now, seen) for worker in workers],
         booked_bytes=add_up([booked(world, worker) for worker in workers]),
         measured_bytes=add_up([measured(worker) for worker in workers]),
         devices=list(world.ledger.held(instance.worker.id)) if instance else NONE,
@@ -245,9 +251,11 @@ def warmth(record: ModelRecord) -> Warmth:
     return Warmth.FAILED if record.unfit else Warmth.NONE
 
 
-def show_worker(world: World, worker: WorkerRecord, now: float) -> Worker:
+def show_worker(world: World, worker: WorkerRecord, now: float, seen: dict[str, Worker]) -> Worker:
+    if (known := seen.get(worker.id)) is not None:
+        return known
     held = booked(world, worker)
-    return Worker(
+    shown = seen[worker.id] = Worker(
         id=worker.id,
         pid=worker.pid or 0,
         devices=list(held),
@@ -256,6 +264,7 @@ def show_worker(world: World, worker: WorkerRecord, now: float) -> Worker:
         in_flight=sum(instance.in_flight for instance in worker.instances.values()),
         uptime_sec=now - worker.started,
     )
+    return shown
 
 
 def booked(world: World, worker: WorkerRecord) -> dict[str, int]:
