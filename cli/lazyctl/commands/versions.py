@@ -15,7 +15,7 @@ from ..session import Session
     examples="""
         lazyctl versions
         lazyctl versions ocr
-        lazyctl --json versions reader | jq '.names[0].versions[] | {model, calls, failed}'
+        lazyctl --json versions reader | jq '.names[0].versions[].calls'
     """
 )
 @click.argument("model", metavar="[NAME]", type=MODEL, required=False)

@@ -8,7 +8,7 @@ decision that the report does not show is ordered again. All orders may be repea
 from __future__ import annotations
 
 from . import leases, lives, parking, warming, warmups
-from .effects import ParkObject, Resume, UnloadObject, UnparkObject, Withdraw
+from .effects import ParkObject, Resume, Revoke, UnloadObject, UnparkObject, Withdraw
 from .events import LeaseReport, ObjectParked, ObjectReport, WorkerReport
 from .lifecycle import LOADS, SERVES, State
 from .records import Instance, Lease, LeaseStage, Worker
@@ -88,3 +88,5 @@ def agree_on_lease(world: World, lease: Lease, told: LeaseReport) -> None:
             leases.forget(world, lease)
     else:
         lease.stage = leases.reported_stage(told)
+        if lease.revoked and not told.revoked:  # the order was lost
+            world.emit(Revoke(worker=lease.instance.worker.id, lease=lease.id))

@@ -16,6 +16,7 @@ from . import (
     refusals,
     requests,
     reservations,
+    routes,
     samples,
     shares,
     shortage,
@@ -109,10 +110,11 @@ def is_on_its_way(world: World, resident: Model) -> bool:
 
 
 def waits(world: World, seeker: Seeker) -> bool:
-    """Somebody waits in it for room. A resident that was refused, or is paused after a failure, only stands in it."""
+    """Somebody waits in it for room. A resident that was refused, or is paused after a failure, only stands in it; so
+    does what others answer for meanwhile."""
     if not isinstance(seeker, Model) or seeker.waiters:
         return True
-    return seeker.refused is None and seeker.retry_at <= world.now
+    return not routes.is_background(seeker) and seeker.refused is None and seeker.retry_at <= world.now
 
 
 def never(world: World, seeker: Seeker, placement: Placement) -> NoRoom | None:

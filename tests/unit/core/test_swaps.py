@@ -274,6 +274,24 @@ def test_a_manager_that_finds_clients_of_the_old_version_goes_on_with_the_swap()
     assert version(story, story.get("ocr")) == "4"
 
 
+def test_an_order_to_ask_anew_that_was_lost_with_the_host_is_given_again() -> None:
+    story, first = busy()
+    story.tell(events.HostAway())
+    story.configure(OLD, spec("ocr:4", swap=Swap.STOP_FIRST))
+    lease, worker = story.granted(first), story.worker("ocr:3")
+    told = events.LeaseReport(
+        lease=lease.lease, token=lease.token, model="ocr:3", holder=1000, granted=1.0, presented=True, route="ocr"
+    )
+    ready = events.ObjectReport(model="ocr:3", state="ready", since=1.0)
+    memo = {"model": "ocr:3", "identity": OLD.identity, "booking": {"ram": GIB}}
+    report = events.WorkerReport(
+        worker=worker, pid=1, started=0.5, endpoint="/w", memo=memo, objects=(ready,), leases=(told,)
+    )
+    before = len(revoked(story))
+    story.tell(events.HostFound(workers=(report,)))
+    assert revoked(story)[before:] == [lease.lease]
+
+
 @pytest.mark.parametrize("event", [events.HostLost(), events.HostAway()])
 def test_a_swap_outlives_a_host_that_is_away_and_ends_with_one_that_is_lost(event: events.Event) -> None:
     story, _ = busy()
