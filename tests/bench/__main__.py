@@ -22,6 +22,7 @@ from . import (
     roundtrip,
     simulation,
     start,
+    strategies,
     swap,
     warm,
 )
@@ -35,6 +36,7 @@ BENCHES = {
     "cold": cold.figures,
     "warm": warm.figures,
     "swap": swap.figures,
+    "strategies": strategies.figures,
     "kill": kill.figures,
     "idle": idle.figures,
     "decisions": decisions.figures,
