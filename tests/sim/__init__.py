@@ -29,7 +29,7 @@ Where things are:
     invariants           the table of what must hold; the checks are in about_* and peace, with bound
     world, runner        one schedule, and many; schedules sums up thousands
     naming               a day of names that mean several versions: a small world of its own, with its clients
-                         and checks (naming_clients, naming_checks)
+                         and checks (naming_machine, naming_clients, naming_checks)
     mutations, broken    the core broken on purpose; the tests show that each is noticed
 
 Nothing outside the tests imports this package.

@@ -12,7 +12,7 @@ import itertools
 import random
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -20,50 +20,19 @@ import msgspec
 from lazyd.core import answers, effects, events
 from lazyd.core.core import Core
 from lazyd.core.needs import Forecast, Need
-from lazyd.core.spec import MIB, Config, ModelSpec, Prewarm, PrewarmWhen, Settings, Split, Swap, Warmup, WarmupMode
-from lazyd.manager.processes.messages import FromWorker
-from lazyd.worker.admission import Admission
-from lazyd.worker.records import Drop, Lease, Object, Revoke, Tell, Warmth
+from lazyd.core.spec import MIB, WarmupMode
+from lazyd.worker.records import Drop, Lease, Revoke, Tell, Warmth
 
 from . import naming_checks
 from .naming_clients import Session
+from .naming_machine import OTHERS, VERSIONS, Process, config_of, said
 
 SIZE = 100 * MIB
-VERSIONS = ("v:1", "v:2", "v:3", "v:4")
 NAMES = ("v", "alias", "shared")
-OTHERS = ("other", "another")
 CLIENTS = 5
 DAY_S = 240.0
 PEACE_S = 700.0
 """Longer than any pause after failures."""
-
-
-@dataclass(eq=False)
-class Process:
-    """A worker, as it really is."""
-
-    id: str
-    key: str
-    memo: dict[str, Any]
-    started: float
-    fails: bool
-    rules: Admission = field(default_factory=Admission)
-    leaves: bool = False
-    gone: bool = False
-
-    @property
-    def object(self) -> Object | None:
-        return self.rules.objects.get(self.key)
-
-    @property
-    def is_ready(self) -> bool:
-        found = self.object
-        return found is not None and found.shown == "ready" and not self.leaves
-
-    @property
-    def is_fit(self) -> bool:
-        """Ready, and its warm-up has ended well."""
-        return self.is_ready and self.object is not None and self.object.warmth.warmup in ("", "done")
 
 
 @dataclass(eq=False)
@@ -93,7 +62,7 @@ class Day:
         self._heap: list[tuple[float, int, Callable[[], None]]] = []
         self.flaws = {key: self.rng.choice((0.0, 0.0, 0.3, 1.0)) for key in (*VERSIONS, *OTHERS)}
         """How often a load, or the warm-up, of a model fails."""
-        self.config = self._config(VERSIONS[:2], {"v:1": 3, "v:2": 1}, "v:1")
+        self.config = config_of(VERSIONS[:2], {"v:1": 3, "v:2": 1}, "v:1")
         self.checks = naming_checks.Checks(self)
         self.core = Core(self._new_id)
         self._start()
@@ -130,31 +99,6 @@ class Day:
 
     # The configuration.
 
-    def _config(self, keys: tuple[str, ...], weights: dict[str, int], alias: str) -> Config:
-        specs = {key: self._spec(key) for key in (*keys, *OTHERS)}
-        weights = {key: n for key, n in weights.items() if key in specs} or {keys[0]: 1}
-        shadow = next((key for key in keys if key not in weights), None)
-        aliases = {"alias": alias if alias in specs else keys[-1], "shared": max(weights, key=weights.__getitem__)}
-        return Config(
-            settings=Settings(budget={}),
-            models=specs,
-            aliases=aliases,
-            splits={"shared": Split(weights=weights, shadow=shadow)},
-        )
-
-    def _spec(self, key: str) -> ModelSpec:
-        name, _, version = key.partition(":")
-        return ModelSpec(
-            name=name,
-            version=version,
-            runtime="python",
-            idle_timeout_s=30.0,
-            idle_written=True,
-            prewarm=Prewarm(when=PrewarmWhen.OFF),
-            warmup=Warmup(mode=WarmupMode.ASYNC) if key == "v:3" else None,
-            swap=Swap.STOP_FIRST if key == "v:4" else Swap.OVERLAP,
-        )
-
     def _person(self) -> None:
         """Somebody changes what names mean, or restarts the manager."""
         if not self.at_work:
@@ -165,7 +109,7 @@ class Day:
     def _edit(self) -> None:
         keys = tuple(key for key in VERSIONS if self.rng.random() < 0.7) or VERSIONS[:1]
         weights = {key: self.rng.randint(1, 9) for key in self.rng.sample(keys, min(2, len(keys)))}
-        self.config = self._config(keys, weights, self.rng.choice(keys))
+        self.config = config_of(keys, weights, self.rng.choice(keys))
         self.tell(events.Configure(config=self.config))
 
     def _promote(self) -> None:
@@ -348,10 +292,3 @@ DEEDS: dict[type[effects.Effect], Callable[[Day, Any], None]] = {
     effects.Drain: Day._drain,
     effects.Resume: Day._resume,
 }
-
-
-def said(worker: str, message: dict[str, Any]) -> events.Event:
-    """What a worker tells its manager, as `manager.processes.messages` reads it."""
-    found: Any = msgspec.convert(message, FromWorker)
-    event: events.Event = found.event(worker)
-    return event
