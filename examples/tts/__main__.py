@@ -36,7 +36,7 @@ def story(example: Example) -> None:
         example.until_state("network", "cold")
         check(front.process.poll() is None, "the front has gone too")
         screen.result(
-            f"voice and network have ended, {screen.mebibytes(held)} of the budget are free; the front has stayed"
+            f"voice and network have ended, {screen.mebibytes(held)} are free; the front has stayed"
         )
 
         screen.step(3, "The next request works, and loads them again")
