@@ -35,9 +35,7 @@ def story(example: Example) -> None:
         example.until_state("voice", "cold")
         example.until_state("network", "cold")
         check(front.process.poll() is None, "the front has gone too")
-        screen.result(
-            f"voice and network have ended, {screen.mebibytes(held)} are free; the front has stayed"
-        )
+        screen.result(f"voice and network have ended, {screen.mebibytes(held)} are free; the front has stayed")
 
         screen.step(3, "The next request works, and loads them again")
         spoken, took = timed(lambda: front.open("/speak", b"Here I am again.").read())
