@@ -94,7 +94,7 @@ for found in pkgutil.iter_modules(lazyd.manager.__path__):
     importlib.import_module(f"lazyd.manager.{found.name}")
 for name in BUILT_RUNTIMES:
     try:
-        runtime_named(name).describe({"path": "/nonexistent", "factory": "nothing:at_all"})
+        runtime_named(name).describe({"path": "/nonexistent", "factory": "nothing:at_all", "command": ["nothing"]})
     except OSError:
         pass
 heavy = {"llama_cpp", "numpy", "torch", "onnxruntime", "paddle", "pynvml", "psutil", "rich", "click"}

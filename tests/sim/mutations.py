@@ -44,6 +44,7 @@ from lazyd.core import (
     view,
     waiting,
     warmups,
+    wear,
     world,
 )
 from lazyd.worker.records import Lease as WorkerLease
@@ -491,6 +492,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "unloaded before it is free", ("unloaded_is_free",), "family", put(unloads, "freed", broken.unloaded_too_soon)
     ),
+    Mutation("what has served long enough stays", ("worn_leaves",), "lifetimes", put(wear, "why_worn", nothing)),
     Mutation("residents do not stand", ("residents_stand",), "residents", put(records.Model, "stands", False)),
     Mutation(
         "a stop loads on",

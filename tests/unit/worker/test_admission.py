@@ -381,7 +381,7 @@ def test_a_model_on_its_way_back_loads_and_is_then_as_before(desk: Desk) -> None
     desk.now += 2
     desk.rules.loaded(MODEL, desk.now, parks=True)
     told = {"model": MODEL, "state": "ready", "since": desk.now, "loadS": 2.0, "lastUsed": 100.0, "parks": True}
-    told |= NOT_WARMED
+    told |= {"url": None, **NOT_WARMED}
     assert desk.rules.report()["objects"] == [told]
     assert desk.call(desk.lease("b"))
 

@@ -6,7 +6,8 @@ import asyncio
 import itertools
 import os
 import sqlite3
-from collections.abc import AsyncIterator, Callable
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from lazyd.core.effects import Learn, Predict
 from lazyd.core.events import Event, Predicted, Unpredictable
 from lazyd.core.needs import Forecast, Need
 from lazyd.core.spec import ModelSpec
+from lazyd.manager.prediction import predictor
 from lazyd.manager.prediction.learning import Learning
 from lazyd.manager.prediction.predictor import TRIES, Predictor
 from lazyd.manager.processes.messages import DryRun
@@ -372,25 +374,38 @@ async def test_who_may_use_a_gpu_waits_until_those_that_there_are_have_been_seen
     assert bool(waiting) == waits
 
 
+@pytest.fixture
+def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
+    """Until it is set, whoever looks at files called ``hangs…`` waits, as on a disk that has gone."""
+    opened = threading.Event()
+
+    def look_at(spec: ModelSpec) -> predictor.Look:
+        if "hangs" in str(spec.path):
+            opened.wait(60)
+        return really(spec)
+
+    really = predictor.look_at
+    monkeypatch.setattr(predictor, "look_at", look_at)
+    yield opened
+    opened.set()
+
+
+@pytest.mark.usefixtures("gate")
 async def test_files_that_hang_hold_up_their_own_model_alone(desk: Desk) -> None:
     count = 2 * min(32, (os.cpu_count() or 1) + 4)  # more than the loop has threads for all
     paths = [desk.folder / f"hangs{number}.gguf" for number in range(count)]
     for path in paths:
-        os.mkfifo(path)  # opening it waits for somebody who writes
         desk.specs[path.stem] = ModelSpec(name=path.stem, runtime="llama_cpp", path=str(path))
         desk.predictor.predict(Predict(model=path.stem, number=0))
     desk.add("well")
     assert isinstance(await desk.told("well"), Predicted)
-    for path in paths:
-        os.close(os.open(path, os.O_RDWR))
 
 
+@pytest.mark.usefixtures("gate")
 async def test_files_that_do_not_answer_are_said_to(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lazyd.manager.apart.ANSWER_S", 0.1)
     path = desk.folder / "hangs.gguf"
-    os.mkfifo(path)
     desk.specs["m"] = ModelSpec(name="m", runtime="llama_cpp", path=str(path))
     event = await desk.told()
     assert isinstance(event, Unpredictable)
     assert event.reason == "its files do not answer: nothing came for 0.1 s"
-    os.close(os.open(path, os.O_RDWR))
