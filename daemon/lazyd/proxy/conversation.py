@@ -97,6 +97,8 @@ class Conversation:
         body = f"{refusal.line}\n".encode()
         fields = [("Content-Type", "text/plain; charset=utf-8"), ("Content-Length", str(len(body)))]
         fields += [] if refusal.retry_after_s is None else [("Retry-After", str(refusal.retry_after_s))]
+        if self._http.their_state is h11.SEND_BODY:
+            self._http.next_event()  # a request without a body is over
         if self._http.their_state is not h11.DONE:
             fields.append(("Connection", "close"))
         with contextlib.suppress(OSError, h11.LocalProtocolError):
