@@ -29,6 +29,7 @@ ALLOWED = {
         "lazyd.urls",
         "lazyd.wire",
     ),
+    "lazyd.proxy": ("lazyd.client", "lazyd.errors", "lazyd.wire", "lazyd.worker.link", "lazyd.worker.process"),
     "lazyd.wire": ("lazyd.errors",),
     "lazyd.client": ("lazyd.errors", "lazyd.places", "lazyd.wire"),
     "lazyd.config": (
