@@ -8,6 +8,8 @@ from __future__ import annotations
 import os
 import re
 
+from .digest import digest_of
+
 EXTRAS = {
     "s3": "s3",
     "gs": "gcs",
@@ -75,6 +77,4 @@ def secrets_of(url: str) -> list[str]:
 
 def key_of(url: str, sha256: str | None) -> str:
     """Under which name what it names is kept: the same for all models that mean the same."""
-    import hashlib
-
-    return hashlib.blake2s(f"{url}\0{sha256 or ''}".encode(), digest_size=12).hexdigest()
+    return digest_of(f"{url}\0{sha256 or ''}".encode(), size=12)

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from ..digest import digest_of
 from .services import Busy, Deed, Ready, Stop
 
 MADE_FROM = (
@@ -217,12 +218,10 @@ class ModelSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, g
 
         How long it is kept, or who waits how long for it, is policy and not part of it.
         """
-        import hashlib  # 3 ms that the start of a daemon with nothing loaded need not pay
-
         made_from = [getattr(self, field) for field in MADE_FROM]
         if self.sha256 is not None:
             made_from.append(self.sha256)
-        return hashlib.blake2s(msgspec.json.encode(made_from, order="deterministic"), digest_size=8).hexdigest()
+        return digest_of(msgspec.json.encode(made_from, order="deterministic"))
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from ..digest import digest_of
 from . import cost, monitoring
 from .effects import KeepPast, LoadObject, WarmedUp
 from .monitoring import Past
@@ -61,13 +62,11 @@ def may_fall_back(model: Model) -> bool:
 
 def subject(model: Model, worker: Worker) -> str:
     """A digest of what a warm-up is a warm-up of."""
-    import hashlib  # 3 ms that the start of a daemon with nothing loaded need not pay
-
     warmup = model.spec.warmup
     calls = (warmup.method, warmup.calls, warmup.args, warmup.kwargs, warmup.expect) if warmup is not None else ()
     kind = GPU if worker.gpus else "ram"
     made_of = msgspec.json.encode([model.key, worker.identity, worker.digest, kind, calls], order="deterministic")
-    return hashlib.blake2s(made_of, digest_size=8).hexdigest()
+    return digest_of(made_of)
 
 
 def remember(world: World, instance: Instance, runtime: str) -> None:

@@ -19,6 +19,7 @@ from lazyd.core.effects import Learn, Predict
 from lazyd.core.events import Event, Predicted, Unpredictable
 from lazyd.core.needs import GPU, RAM
 from lazyd.core.spec import ModelSpec
+from lazyd.digest import digest_of
 
 from ..apart import Apart
 from ..fetching.fetching import Fetches
@@ -236,8 +237,6 @@ def _forecast(model: str, spec: ModelSpec, look: Look, known: Known) -> Predicte
 
 def _digest(files: Collection[str]) -> str:
     """Of names, sizes and times of change; a file that is not there has neither."""
-    import hashlib  # as in `ModelSpec.identity`
-
     stamps: list[tuple[str, int, int]] = []
     for file in files:
         try:
@@ -246,4 +245,4 @@ def _digest(files: Collection[str]) -> str:
             stamps.append((file, -1, -1))
         else:
             stamps.append((file, found.st_size, found.st_mtime_ns))
-    return hashlib.blake2s(msgspec.json.encode(stamps), digest_size=8).hexdigest()
+    return digest_of(msgspec.json.encode(stamps))
