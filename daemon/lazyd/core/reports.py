@@ -139,6 +139,8 @@ def object_ready(world: World, event: ObjectReady) -> None:
     instance = world.instance(event.worker, event.model)
     if instance is not None and instance.state in LOADS:
         warming.ready(world, instance, event)
+    elif instance is not None:
+        warming.too_late(world, instance, event)
 
 
 def object_failed(world: World, event: ObjectFailed) -> None:

@@ -97,6 +97,12 @@ def succeeded(world: World, instance: Instance, told: ObjectReady | ObjectReport
     warmups.remember(world, instance, told.runtime)
 
 
+def too_late(world: World, instance: Instance, told: ObjectReady) -> None:
+    """Its worker was ended before it had heard of that: it serves nobody, but its warm-up was made."""
+    if told.warmup == "done":
+        warmups.remember(world, instance, told.runtime)
+
+
 def ended(world: World, event: WarmupEnded) -> None:
     """A warm-up beside the calls of others is over."""
     instance = world.instance(event.worker, event.model)

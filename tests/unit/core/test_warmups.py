@@ -335,6 +335,18 @@ def test_on_demand_a_warm_up_counts_as_what_it_was_begun_as_whatever_is_configur
     assert order(story).warmed_by == ("1.0",)
 
 
+def test_on_demand_a_warm_up_that_was_made_before_its_worker_heard_that_it_is_to_end_counts() -> None:
+    story = Story(warm(mode=ON_DEMAND))
+    story.load("a")
+    story.unload("a")
+    warming(story)
+    ready(story)
+    assert story.state("a") is State.UNLOADING
+    story.exit("a")
+    story.load("a")
+    assert order(story).warmed_by == ("1.0",)
+
+
 def test_on_demand_what_an_earlier_manager_has_kept_counts() -> None:
     story = Story(warm(mode=ON_DEMAND))
     story.load("a")
