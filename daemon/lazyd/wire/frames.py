@@ -9,7 +9,9 @@ them from a stream. Neither copies a large buffer: the parts are the caller's me
 from __future__ import annotations
 
 import mmap
+import socket
 import struct
+import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -29,6 +31,11 @@ _LENGTH = struct.Struct(">I")
 _STAGING_BYTES = 64 * 1024
 _LARGE_BYTES = 4 * 1024 * 1024
 """From here on mapped memory is quicker than the C library's, measured."""
+
+
+SEND_BYTES = 1024 * 1024
+"""What a data socket asks the kernel to hold of what it sends, in place of 208 KiB: an array of a megabyte is then
+one system call, and the reader need not keep pace with it (measured: a third of the time that it took)."""
 
 
 class Frame(NamedTuple):
@@ -53,6 +60,12 @@ def frame_parts(header: Mapping[str, Any], buffers: Sequence[Buffer] = ()) -> li
     if sum(sizes) > MAX_BUFFERS_BYTES:
         raise TooLarge(reason=f"its arrays have {sum(sizes)} bytes, at most {MAX_BUFFERS_BYTES} are allowed")
     return [_LENGTH.pack(len(head)) + head, *(data for data in buffers if len(data))]
+
+
+def roomy(sock: socket.socket) -> None:
+    """Makes room for `SEND_BYTES` in a data socket, or as much as the machine allows (``net.core.wmem_max``)."""
+    with suppress(OSError):
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BYTES)
 
 
 class FrameReader:
@@ -149,14 +162,16 @@ def _sizes(sizes: Any, max_buffers: int) -> list[int]:
 
 
 def _new_buffer(size: int) -> Buffer:
-    """Zeroed memory.
+    """Memory that is to be filled.
 
     Large memory is mapped: then only what really arrives is ever touched, and touching it in huge
     pages takes an eighth of the time that the C library's fresh memory takes (at 50 MB: 7 ms for 59).
+    Of smaller memory numpy's, where there is numpy, needs not be zeroed first.
     """
     try:
         if size < _LARGE_BYTES:
-            return bytearray(size)
+            numpy = sys.modules.get("numpy") if size >= _STAGING_BYTES else None
+            return bytearray(size) if numpy is None else numpy.empty(size, numpy.uint8).data
         mapped = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     except (MemoryError, OSError):
         raise TooLarge(reason=f"there is no memory for a buffer of {size} bytes") from None

@@ -3,7 +3,8 @@
     greeting ── token ──▶ open ── revoked, refused ──▶ leaving ── all written ──▶ closed
         └──────────────────┴────────── end of file ────────┴──────────────────────▶ closed
 
-Everything here runs in the I/O loop but the ``put_`` methods, which object threads call.
+Everything here runs in the I/O loop but the ``put_`` methods, which object threads call: these take the loop's turn
+if it sleeps, so that an answer is on its way without another thread.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from ..errors import LazydError, NoSuchLease, ProtocolError, Revoked
-from ..wire.frames import Frame, FrameReader, frame_parts
+from ..wire.frames import Frame, FrameReader, frame_parts, roomy
 from .calls import Call, error_header
 from .outbox import Outbox, Piece
 
@@ -68,6 +69,7 @@ class Connection:
 
     def __init__(self, loop: Loop, sock: socket.socket, desk: Desk) -> None:
         sock.setblocking(False)
+        roomy(sock)
         self.state = State.GREETING
         self.lease: Lease | None = None
         self.calls: dict[int, Call] = {}
@@ -78,6 +80,8 @@ class Connection:
         self._outbox = Outbox(sock)
         self._limit = loop.after(GREETING_S, self.drop)
         self._patience: Timer | None = None
+        self._watched = False, False
+        """Whether the loop looks out for something to read, and for room to write."""
         self._watch()
 
     def __repr__(self) -> str:
@@ -117,12 +121,12 @@ class Connection:
         """A piece of a stream. Waits while the client is far behind."""
         piece = Piece(header, buffers, frame_parts({**header, "more": True}, buffers))
         self._outbox.reserve(piece.parts)
-        self._loop.soon(lambda: self._piece(call, piece))
+        self._loop.at_once(lambda: self._piece(call, piece))
         self._outbox.wait_for_room(call.cancelled)
 
     def put_end(self, call: Call) -> None:
         """A stream has ended without a last piece."""
-        self._loop.soon(lambda: self._end_stream(call))
+        self._loop.at_once(lambda: self._end_stream(call))
 
     def put_answer(self, call: Call, header: dict[str, Any], buffers: Sequence[Buffer]) -> None:
         """The last answer of a call. Returns when the buffers' memory may be used again."""
@@ -130,9 +134,9 @@ class Connection:
         self._outbox.reserve(parts)
         lent = any(not isinstance(data, bytes) for data in buffers)
         taken = threading.Event() if lent else None
-        self._loop.soon(lambda: self._answer(call, parts, ok="error" not in header, taken=taken))
+        self._loop.at_once(lambda: self._answer(call, parts, ok="error" not in header, taken=taken))
         if taken is not None and self._outbox.is_slow(taken):
-            self._loop.soon(self._outbox.copy_mutable)
+            self._loop.at_once(self._outbox.copy_mutable)
             taken.wait()
 
     # Input.
@@ -141,7 +145,8 @@ class Connection:
         budget = _READ_AT_ONCE
         while budget > 0 and self.state in (State.GREETING, State.OPEN) and len(self.calls) < MAX_CALLS:
             try:
-                count = self._socket.recv_into(self._reader.space())
+                space = self._reader.space()
+                count = self._socket.recv_into(space)
                 frames = self._reader.received(count) if count else []
             except (BlockingIOError, InterruptedError):
                 return None
@@ -154,6 +159,8 @@ class Connection:
             budget -= count
             for frame in frames:
                 self._heard(frame)
+            if frames and count < len(space):
+                break  # that was all; if not, the loop comes back
         self._watch()
         return None
 
@@ -274,11 +281,14 @@ class Connection:
         if self.state is State.CLOSED:
             return
         reads = self.state in (State.GREETING, State.OPEN) and len(self.calls) < MAX_CALLS
-        self._loop.watch(
-            self._socket,
-            read=self._read if reads else None,
-            write=self._flush if self._outbox else None,
-        )
+        wanted = reads, bool(self._outbox)
+        if wanted != self._watched:
+            self._watched = wanted
+            self._loop.watch(
+                self._socket,
+                read=self._read if reads else None,
+                write=self._flush if self._outbox else None,
+            )
         if self._outbox and self._patience is None:
             self._patience = self._loop.after(STALLED_S, self._look_at_reader)
 

@@ -1,18 +1,22 @@
 """A small event loop: file descriptors, times, and calls from other threads.
 
-The host and the worker run one each, in their main thread. What may go wrong is caught where it
-is understood; what a callback raises all the same is a mistake of ours, and ends the loop unless
-`on_error` takes it.
+The host and the worker run one each, in their main thread. One callback runs at a time: whoever runs
+one has the turn. That is the loop's thread, unless it sleeps; then another thread may take the turn (`at_once`),
+for to wake a thread takes longer than most callbacks do. What may go wrong is caught where it is understood;
+what a callback raises all the same is a mistake of ours, and ends the loop unless `on_error` takes it.
 """
 
 from __future__ import annotations
 
 import collections
 import contextlib
+import functools
 import heapq
 import itertools
+import math
 import selectors
 import socket
+import threading
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +36,7 @@ class Timer:
 
 
 class Loop:
-    """Runs callbacks until `stop`. All methods but `soon` belong to the loop's own thread."""
+    """Runs callbacks until `stop`. All methods but `soon`, `at_once` and `wake` belong to callbacks."""
 
     def __init__(self) -> None:
         self._selector = selectors.DefaultSelector()
@@ -41,7 +45,9 @@ class Loop:
         self._soon: collections.deque[Callable[[], None]] = collections.deque()
         self.on_error: Callable[[Exception], None] | None = None
         self._running = True
+        self._turn = threading.Lock()
         self._asleep = False
+        self._wakes_at = math.inf
         self._bell, self._ringer = socket.socketpair()
         self._bell.setblocking(False)
         self._ringer.setblocking(False)
@@ -70,9 +76,26 @@ class Loop:
         return self.at(time.monotonic() + delay_s, callback)
 
     def soon(self, callback: Callable[[], None]) -> None:
-        """Calls back in the loop's thread, in the order of these calls. Any thread may ask."""
+        """Calls back in the order of these calls. Any thread may ask, and a callback or signal handler too."""
         self._soon.append(callback)
         if self._asleep:
+            self.wake()
+
+    def at_once(self, callback: Callable[[], None]) -> None:
+        """The same for another thread: if the loop sleeps, the calling thread does it, before this returns."""
+        self._soon.append(callback)
+        if self._turn.acquire(blocking=False):
+            try:
+                self._run_soon()
+                is_due = self._next_time() < self._wakes_at
+            except Exception as error:  # it ends the loop, and not whoever asked
+                self._soon.appendleft(functools.partial(_raise, error))
+                is_due = True
+            finally:
+                self._turn.release()
+        else:
+            is_due = True
+        if is_due and self._asleep:
             self.wake()
 
     def wake(self) -> None:
@@ -96,22 +119,15 @@ class Loop:
 
     def step(self) -> None:
         """Waits for the next thing to do and does it."""
-        self._asleep = True  # set before looking at _soon, so that whoever adds after the look rings
-        ready = self._selector.select(self._patience())
-        self._asleep = False
-        for key, events in ready:
-            read, write = key.data
-            if read and events & selectors.EVENT_READ and self._still(key):
-                self._call(read)
-            if write and events & selectors.EVENT_WRITE and self._still(key):
-                self._call(write)
-        for _ in range(len(self._soon)):
-            self._call(self._soon.popleft())
-        now = time.monotonic()
-        while self._timers and self._timers[0][0] <= now:
-            callback = heapq.heappop(self._timers)[2].callback
-            if callback is not None:
-                self._call(callback)
+        with self._turn:
+            self._asleep = True  # set before looking at _soon, so that whoever adds after the look rings
+            self._wakes_at = self._next_time()
+        ready = self._selector.select(_patience(self._wakes_at))
+        with self._turn:
+            self._asleep = False
+            self._run_soon()
+            self._run_ready(ready)
+            self._run_timers()
 
     def close(self) -> None:
         self._selector.close()
@@ -126,12 +142,32 @@ class Loop:
                 raise
             self.on_error(error)
 
-    def _patience(self) -> float | None:
+    def _run_soon(self) -> None:
+        for _ in range(len(self._soon)):
+            self._call(self._soon.popleft())
+
+    def _run_ready(self, ready: list[tuple[selectors.SelectorKey, int]]) -> None:
+        for key, events in ready:
+            read, write = key.data
+            if read and events & selectors.EVENT_READ and self._still(key):
+                self._call(read)
+            if write and events & selectors.EVENT_WRITE and self._still(key):
+                self._call(write)
+
+    def _run_timers(self) -> None:
+        now = time.monotonic()
+        while self._timers and self._timers[0][0] <= now:
+            callback = heapq.heappop(self._timers)[2].callback
+            if callback is not None:
+                self._call(callback)
+
+    def _next_time(self) -> float:
+        """When there is something to do, if nothing comes."""
         if self._soon:
-            return 0
+            return -math.inf
         while self._timers and self._timers[0][2].callback is None:
             heapq.heappop(self._timers)
-        return max(0.0, self._timers[0][0] - time.monotonic()) if self._timers else None
+        return self._timers[0][0] if self._timers else math.inf
 
     def _still(self, key: selectors.SelectorKey) -> bool:
         """Whether this watch is as it was: a callback before may have ended it."""
@@ -141,3 +177,11 @@ class Loop:
     def _hush(self) -> None:
         with contextlib.suppress(BlockingIOError):
             self._bell.recv(4096)
+
+
+def _patience(until: float) -> float | None:
+    return None if until == math.inf else max(0.0, until - time.monotonic())
+
+
+def _raise(error: Exception) -> None:
+    raise error

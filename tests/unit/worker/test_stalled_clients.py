@@ -45,7 +45,7 @@ class Stage:
     def watch(self, _: Any, *, read: Callable[[], None] | None = None, write: Callable[[], None] | None = None) -> None:
         self.read, self.write = read, write
 
-    def soon(self, callback: Callable[[], None]) -> None:
+    def at_once(self, callback: Callable[[], None]) -> None:
         callback()
 
     def after(self, delay_s: float, callback: Callable[[], None]) -> Timer:

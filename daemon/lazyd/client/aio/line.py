@@ -7,6 +7,7 @@ import socket
 from typing import TYPE_CHECKING
 
 from ...errors import Closed
+from ...wire.frames import roomy
 from ..dataline import DataLine, LineState
 from ..unix import send
 from .connecting import connected
@@ -32,7 +33,9 @@ class AsyncLine:
     @classmethod
     async def dial(cls, dial: Dial) -> AsyncLine:
         """Connects and presents the token. Raises `OSError`, `Dropped`, `Late`, the worker's error."""
-        line = cls(await connected(dial.endpoint, dial.deadline), DataLine(dial.lease, dial.token))
+        sock = await connected(dial.endpoint, dial.deadline)
+        roomy(sock)
+        line = cls(sock, DataLine(dial.lease, dial.token))
         try:
             await line.wait(line._line.hello, dial.deadline)
             line.take(line._line.hello)

@@ -16,6 +16,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from ...errors import Closed
+from ...wire.frames import roomy
 from ..dataline import DataLine, LineState
 from ..steps import Late
 from ..unix import left_ms, left_s, send
@@ -46,7 +47,9 @@ class BlockingLine:
     @classmethod
     def dial(cls, dial: Dial) -> BlockingLine:
         """Connects and presents the token. Raises `OSError`, `Dropped`, `Late`, the worker's error."""
-        line = cls(connected(dial.endpoint, dial.deadline), DataLine(dial.lease, dial.token))
+        sock = connected(dial.endpoint, dial.deadline)
+        roomy(sock)
+        line = cls(sock, DataLine(dial.lease, dial.token))
         try:
             line.wait(line._line.hello, dial.deadline)
             line.take(line._line.hello)
