@@ -23,14 +23,7 @@ def answered_once(world: World, effect: effects.Answer | effects.Progress) -> st
 
 def may_answer(world: World, pending: Pending, *, is_degraded: bool) -> list[str]:
     """The models that may: the one that is asked for, or, if the answer is marked, one of its chain of fallbacks."""
-    told = world.manager.told
-    key = told.resolve(pending.fields["model"])
-    chain = [key] if key is not None else []
-    while chain and (spec := told.spec_of(chain[-1])) is not None and spec.fallback is not None:
-        found = told.resolve(spec.fallback.model) if spec.fallback.model is not None else None
-        if found is None or found in chain:
-            break
-        chain.append(found)
+    chain = world.manager.told.chain(pending.fields["model"])
     return chain[1:] if is_degraded else chain[:1]
 
 

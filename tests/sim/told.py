@@ -20,6 +20,7 @@ from .expectations import Expectations, Guess
 from .memory import CUDA, RAM
 
 if TYPE_CHECKING:
+    from .control import Pending
     from .world import World
 
 
@@ -110,7 +111,7 @@ class Told:
         self.dismissed: dict[str, bool] = {}
         """Models that were freed by name or by force, and not asked for since."""
         self.unloaded: dict[str, bool] = {}
-        """Those of them that were freed by name."""
+        """Those of them that were freed by name, and that no request may have fallen back to since."""
         self.perhaps_unloaded: dict[str, bool] = {}
         """Models that were chosen among all to be freed, if they were idle, and not asked for since."""
         self.has_failed: dict[str, bool] = {}
@@ -145,6 +146,17 @@ class Told:
         """The spec in force for a model, or for the family of a member."""
         found = names.resolve(key, self.config.models, {})
         return found[1] if found else None
+
+    def chain(self, name: str) -> list[str]:
+        """The models that may answer for a name: the one that it means, and its fallbacks in turn."""
+        key = self.resolve(name)
+        chain = [key] if key is not None else []
+        while chain and (spec := self.spec_of(chain[-1])) is not None and spec.fallback is not None:
+            found = self.resolve(spec.fallback.model) if spec.fallback.model is not None else None
+            if found is None or found in chain:
+                break
+            chain.append(found)
+        return chain
 
     def spec_key(self, key: str) -> str:
         """The key of the spec of a model: its own, or that of its family."""
@@ -227,9 +239,13 @@ class Told:
             key = self.resolve(event.model) or event.model
             self.perhaps_unloaded.pop(key, None)
             self.dismissed.pop(key, None)
-            self.unloaded.pop(key, None)
+            for each in self.chain(event.model):
+                self.unloaded.pop(each, None)
 
     _hear_load = _hear_get
+
+    def _may_be_asked(self, pending: Pending) -> list[str]:
+        return self.chain(pending.fields["model"])[1:] if pending.kind in (events.Get, events.Load) else []
 
     def _hear_objectready(self, event: events.ObjectReady) -> None:
         thing = self._object(event.worker, event.model)
@@ -335,7 +351,9 @@ class Told:
         self.dismissed.update((self.resolve(name) or name, True) for name in named)
         if not event.models:
             self.perhaps_unloaded.update((model, True) for worker in self.workers.values() for model in worker.objects)
-        self.unloaded.update((self.resolve(name) or name, True) for name in event.models)
+        wanted = {key for pending in self._world.control.by_number.values() for key in self._may_be_asked(pending)}
+        freed = {self.resolve(name) or name for name in event.models}
+        self.unloaded.update((key, True) for key in freed - wanted)
         self.failures.clear()
 
     def _hear_cancel(self, event: events.Cancel) -> None:
