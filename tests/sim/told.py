@@ -519,7 +519,7 @@ class Told:
             still_goes = was.stage is Stage.UNLOADING and known is not None and model in known.objects
             if (still_goes or was.stage is Stage.LOADING) and model not in worker.objects:
                 worker.objects[model] = was
-                was.is_missing = True
+                was.is_missing, was.warming = True, None  # it is loaded from the beginning
         return worker
 
     def _found_object(self, told: events.ObjectReport) -> ToldObject:
