@@ -11,8 +11,6 @@ from .machine import CHECKOUT, Machine, Refused, booted
 USER = "lazyd-user"
 """A member of the group lazyd."""
 STRANGER = "nobody"
-INSTALL_S = 300
-"""Other tests keep the machine busy meanwhile."""
 
 
 @pytest.fixture(scope="session")
@@ -20,7 +18,7 @@ def machine() -> Iterator[Machine]:
     """A booted systemd with lazyd installed and not started."""
     try:
         with booted() as system:
-            system.run("make", "-C", str(CHECKOUT), "install", timeout_s=INSTALL_S)
+            system.run("make", "-C", str(CHECKOUT), "install")
             system.run("useradd", "--create-home", "--groups", "lazyd", USER)
             yield system
     except Refused as refused:

@@ -7,7 +7,7 @@ import subprocess
 from dataclasses import dataclass
 from typing import Any
 
-from .machine import Machine
+from .machine import LONGEST_S, Machine
 from .units import Units
 
 PYTHON = "/usr/local/lib/lazyd/venv/bin/python3"
@@ -33,7 +33,7 @@ class Daemon:
     def lazyctl(self, *words: str) -> subprocess.CompletedProcess[str]:
         """Runs lazyctl as the user."""
         process = self.start("lazyctl", *words)
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=LONGEST_S)
         return subprocess.CompletedProcess(words, process.returncode, out, err)
 
     def ask(self, method: str, *arguments: object, model: str = "thing") -> object:

@@ -16,7 +16,7 @@ from tests.fakes.nvml.build import library
 
 from .conftest import USER
 from .daemon import PYTHON, Daemon
-from .machine import CHECKOUT, Machine, eventually
+from .machine import CHECKOUT, LONGEST_S, Machine, eventually
 from .units import HOST, MANAGER, Units
 
 GIB = 1 << 30
@@ -117,7 +117,7 @@ def program(daemon: Daemon, gib: int, *before: str) -> Iterator[int]:
         assert line, started.communicate()[1]
         yield int(line)
     finally:
-        _, error = started.communicate("", timeout=30)
+        _, error = started.communicate("", timeout=LONGEST_S)
     assert started.returncode == 0, error
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from .conftest import STRANGER, USER
 from .daemon import PYTHON, Daemon
-from .machine import CHECKOUT, Machine, eventually
+from .machine import CHECKOUT, LONGEST_S, Machine, eventually
 from .units import ACTIVE, HOST, INACTIVE, MANAGER, SOCKET, Units
 
 OWNER = "lazyd-owner"
@@ -83,7 +83,7 @@ class Client:
         return self
 
     def __exit__(self, *_: object) -> None:
-        out, err = self._process.communicate("", timeout=60)
+        out, err = self._process.communicate("", timeout=LONGEST_S)
         assert self._process.returncode == 0, err
         self.seen = Seen(**json.loads(out))
 
@@ -146,7 +146,7 @@ def test_what_is_fetched_comes_by_a_process_of_its_own_and_workers_may_read_it(d
     (path,) = units.machine.answer("find", "-L", f"{folder}/models", "-name", "things.py").split()
     assert daemon.ask("read", path, model="fetched") == told
     assert units.machine.answer("stat", "-c", "%U", path) == ("lazyd-fetch" if daemon.user == USER else OWNER)
-    eventually(lambda: units.show("lazyd-fetch.service", "ActiveState") == "inactive", within_s=60)
+    eventually(lambda: units.show("lazyd-fetch.service", "ActiveState") == "inactive")
     assert units.show("lazyd-fetch.socket", "ActiveState") == "active"
 
 
@@ -156,7 +156,7 @@ def test_a_model_file_that_may_not_be_read_says_so_and_disturbs_nothing(daemon: 
     daemon.units.write(daemon.units.configuration, CONFIGURATION + secret)
     daemon.units.systemctl("restart", MANAGER)
     load = daemon.start("lazyctl", "load", "secret")
-    out, err = load.communicate(timeout=30)
+    out, err = load.communicate(timeout=LONGEST_S)
     assert (load.returncode, out) == (1, "")
     assert "Permission denied" in err
     assert err.count("\n") == 1
@@ -173,7 +173,7 @@ def test_ten_restarts_in_a_row_under_load_disturb_no_worker_and_no_call(daemon: 
             daemon.units.systemctl("restart", MANAGER)
     assert client.seen.errors == []
     assert client.seen.workers == [worker]
-    out, err = long_call.communicate(timeout=30)
+    out, err = long_call.communicate(timeout=LONGEST_S)
     assert (long_call.returncode, out.strip()) == (0, "3"), err
 
 
@@ -185,7 +185,7 @@ def test_ten_kills_in_a_row_under_load_disturb_no_worker_and_no_call(daemon: Dae
             daemon.units.started_anew(MANAGER, after=daemon.units.kill())
     assert client.seen.errors == []
     assert client.seen.workers == [worker]
-    out, err = long_call.communicate(timeout=30)
+    out, err = long_call.communicate(timeout=LONGEST_S)
     assert (long_call.returncode, out.strip()) == (0, "3"), err
 
 
@@ -255,7 +255,7 @@ def test_an_installation_over_a_running_daemon_disturbs_nobody_and_the_host_take
     daemon.units.systemctl("reload", HOST)
     eventually(lambda: "--state-fd" in daemon.machine.run("cat", f"/proc/{host}/cmdline").stdout)
     assert (daemon.ask("pid"), daemon.units.pid(HOST)) == (worker, host)
-    out, err = call.communicate(timeout=30)
+    out, err = call.communicate(timeout=LONGEST_S)
     assert (call.returncode, out.strip()) == (0, "3"), err
     assert daemon.units.state() == ACTIVE
 
@@ -269,11 +269,11 @@ def test_a_stop_lets_calls_end_answers_who_waits_and_leaves_nothing(daemon: Daem
     daemon.units.systemctl("stop", MANAGER)
     daemon.units.nothing_left()
     assert daemon.lazyctl("--socket", f"{daemon.units.runtime}/control.sock", "status").returncode == 69
-    out, err = call.communicate(timeout=30)
+    out, err = call.communicate(timeout=LONGEST_S)
     assert (call.returncode, out.strip()) == (0, "2"), err
-    _, err = waiting.communicate(timeout=30)
+    _, err = waiting.communicate(timeout=LONGEST_S)
     assert waiting.returncode == 69, err
-    client.wait(timeout=30)  # it has tried to reconnect all the time
+    client.wait(timeout=LONGEST_S)  # it has tried to reconnect all the time
     assert daemon.units.state() == INACTIVE
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from .conftest import USER
 from .daemon import PYTHON, Daemon
-from .machine import CHECKOUT, Machine
+from .machine import CHECKOUT, LONGEST_S, Machine
 from .units import HOST, MANAGER, Units
 
 MODEL = CHECKOUT / "build" / "models" / "smollm2.gguf"
@@ -62,7 +62,7 @@ def test_a_model_stays_hot_and_answers_on_through_a_restart_and_a_kill(daemon: D
     assert stories.stdout.readline() == "piece\n"
     daemon.units.systemctl("restart", MANAGER)
     daemon.units.started_anew(MANAGER, after=daemon.units.kill())
-    out, err = stories.communicate("enough", timeout=60)
+    out, err = stories.communicate("enough", timeout=LONGEST_S)
     assert stories.returncode == 0, err
     assert out.count("piece\n") >= 50
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import pytest
 
 from .conftest import USER
-from .machine import CHECKOUT, Machine, eventually
+from .machine import CHECKOUT, LONGEST_S, Machine, eventually
 from .units import ACTIVE, HOST, INACTIVE, MANAGER, SOCKET, Units
 
 FAKES = ("manager_unit.py", "host_unit.py")
@@ -71,7 +71,7 @@ class Client:
         return self
 
     def __exit__(self, *_: object) -> None:
-        out, err = self._process.communicate("", timeout=20)
+        out, err = self._process.communicate("", timeout=LONGEST_S)
         assert self._process.returncode == 0, err
         self.seen = Seen(**json.loads(out))
 
