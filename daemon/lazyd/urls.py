@@ -21,8 +21,10 @@ EXTRAS = {
 }
 """By scheme: the extra of lazyd that brings what fetches from there."""
 
+_ANYWHERE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^\s'\"<>]+", re.ASCII)
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://", re.ASCII)
-_HIDDEN = "***"
+HIDDEN = "***"
+"""In a text: what nobody may read."""
 
 
 def is_url(text: str | None) -> bool:
@@ -47,12 +49,17 @@ def without_query(url: str) -> str:
 
 
 def name_of(url: str) -> str:
-    """The name of the file, or of the folder, that it names."""
+    """The name of the file, or of the folder, that it names: of a file here, whatever it says of other folders."""
+    below = without_query(url).rstrip("/").partition("://")[2]
+    name = os.path.basename(decoded(os.path.basename(below), url))
+    return name if name not in ("", ".", "..") else "model"
+
+
+def decoded(name: str, url: str) -> str:
+    """A part of a URL as the name of a file: ``%20`` is a space, where it means that."""
     from urllib.parse import unquote
 
-    below = without_query(url).rstrip("/").partition("://")[2]
-    name = os.path.basename(below)
-    return (unquote(name) if EXTRAS.get(scheme(url)) == "http" else name) or "model"
+    return unquote(name) if EXTRAS.get(scheme(url)) == "http" else name
 
 
 def masked(url: str) -> str:
@@ -63,16 +70,24 @@ def masked(url: str) -> str:
     plain = without_query(url)
     host, slash, path = plain[found.end() :].partition("/")
     user, at, host = host.rpartition("@")
-    return f"{found[0]}{_HIDDEN + at if user else ''}{host}{slash}{path}" + (f"?{_HIDDEN}" if plain != url else "")
+    return f"{found[0]}{HIDDEN + at if user else ''}{host}{slash}{path}" + (f"?{HIDDEN}" if plain != url else "")
+
+
+def masked_in(text: str) -> str:
+    """A text in which each URL is as people may read it. A server may have sent one to an address with a secret."""
+    return _ANYWHERE.sub(lambda found: masked(found[0]), text)
 
 
 def secrets_of(url: str) -> list[str]:
     """The parts that `masked` hides, as they may turn up in somebody else's message."""
+    from urllib.parse import unquote
+
     plain = without_query(url)
     user = plain.partition("://")[2].partition("/")[0].rpartition("@")[0]
     query = url[len(plain) :].lstrip("?#")
     values = [part.partition("=")[2] for part in query.split("&")]
-    return [part for part in (query, *values, *user.split(":", 1)) if len(part) >= 4]
+    parts = [part for part in (query, *values, *user.split(":", 1)) if len(part) >= 4]
+    return [*parts, *(plain for part in parts if (plain := unquote(part)) != part)]
 
 
 def key_of(url: str, sha256: str | None) -> str:

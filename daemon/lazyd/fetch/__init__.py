@@ -3,8 +3,9 @@
 - `main`, `server` the process: its socket, its connections, its end when there is nothing left to do
 - `jobs` what models wait for: a URL, whoever wants it; `downloads` one file, however many wait for it
 - `remote` a URL by fsspec; `heads` the beginnings of files; `credentials` what it is let in with
-- `cache` what lies on the disk, and who leaves it
+- `ranges` parts of files of web servers
+- `cache` what lies on the disk, `entries` what is noted of it; `room` how much it may be, and who leaves
 
-The manager imports `cache` and `entries` alone, to see what is there. fsspec is imported in `remote`, when there is
-something to fetch.
+The manager imports `cache`, `entries` and `room` alone, to see what is there. fsspec is imported in `remote`, when
+there is something to fetch.
 """

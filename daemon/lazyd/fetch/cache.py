@@ -1,34 +1,31 @@
-"""What was fetched, on the disk: each content once, whatever it is called and however many models use it.
+"""What was fetched, on the disk: each content once, whatever it is called and however many models use it. How much
+that may be, and who leaves for whom, is in `room`.
 
     blobs/SHA256             contents
     trees/TREE/NAME          files by name: hard links to contents; another content of a model is another tree
     models/KEY               a link to the tree that holds now: it is exchanged whole
     entries/KEY.json         what is known of it (`entries`)
-    parts/…                  downloads that are under way, or broke off
+    parts/…                  downloads that are under way, or broke off, or are whole and of no tree yet
     heads/KEY/NAME           beginnings of files, sparse: as large as the whole, and read only where they are there
 
-A content that no tree links has one link left, and is removed. Whoever reads goes by `models/KEY`; a file that a model
-has mapped stays as long as it is mapped. Standard library only. All of it blocks on the disk.
+A content that no tree and no download links has one link left, and is removed. Whoever reads goes by `models/KEY`; a
+file that a model has mapped stays as long as it is mapped. Standard library only. All of it blocks on the disk.
 """
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
-import itertools
 import json
 import os
 import shutil
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator
-from functools import partial
+from collections.abc import Collection, Iterable
 
 from lazyd.durable import replace
 
 from .entries import Entry, Fetched
 
-LEFT_FREE = 64 << 20
-"""Bytes of the disk that are not filled."""
 HEADS_S = 7 * 86_400.0
 """So long the head of a file is kept that nobody has fetched."""
 READABLE, OPEN = 0o640, 0o750
@@ -45,24 +42,35 @@ class Cache:
 
     def entry(self, key: str) -> Entry | None:
         """What is here of it, and whole; None if it has to be fetched."""
+        entry = self.noted(key)
+        return entry if entry is not None and _is_whole(self._model(key), entry.files) else None
+
+    def noted(self, key: str) -> Entry | None:
+        """What was here of it once, and may have been cut short since."""
         try:
             with open(self._entry(key), "rb") as file:
-                entry = Entry.of(file.read())
+                return Entry.of(file.read())
         except (OSError, ValueError):
             return None
-        return entry if os.path.isdir(os.path.join(self.root, "models", key)) else None
 
     def entries(self) -> list[Entry]:
-        names = _listed(os.path.join(self.root, "entries"))
-        found = (self.entry(name.removesuffix(".json")) for name in names if name.endswith(".json"))
+        names = self.names("entries")
+        found = (self.noted(name.removesuffix(".json")) for name in names if name.endswith(".json"))
         return [entry for entry in found if entry is not None]
 
-    def has_blob(self, sha256: str) -> int | None:
-        """The size of this content, if it is here."""
+    def has(self, sha256: str, size: int | None = None) -> int | None:
+        """The size of this content, if it is here. If nobody knows its size all of it is read, and kept if it is it."""
         try:
-            return os.stat(self._blob(sha256)).st_size
+            found = os.stat(self.blob(sha256)).st_size
+            if size is None:
+                with open(self.blob(sha256), "rb") as file:
+                    is_it = hashlib.file_digest(file, "sha256").hexdigest() == sha256
+                if not is_it:
+                    os.unlink(self.blob(sha256))
+                    return None
         except OSError:
             return None
+        return found if size in (None, found) else None
 
     def head(self, key: str) -> str:
         """The folder for the beginnings of its files."""
@@ -75,22 +83,30 @@ class Cache:
     # Keeping.
 
     def keep_blob(self, part: str, sha256: str) -> None:
-        """A download is whole."""
+        """A download is whole. Until a tree has it, its part keeps it from being removed."""
         os.chmod(part, READABLE)
-        os.rename(part, os.path.join(self._folder("blobs"), sha256))
-        _sync(self._folder("blobs"))
+        blob = os.path.join(self._folder("blobs"), sha256)
+        if self.has(sha256, os.path.getsize(part)) is not None:
+            return
+        _unlink(f"{blob}.new")
+        os.link(part, f"{blob}.new")
+        os.rename(f"{blob}.new", blob)
+        _sync(os.path.dirname(blob))
+
+    def drop_part(self, part: str) -> None:
+        """It is of no use any more."""
+        _unlink(part, f"{part}.json")
 
     def keep(self, key: str, url: str, files: Collection[Fetched]) -> Entry:
         """Puts contents that are here under their names, and the model's link on them. Raises `OSError`."""
-        last = self.entry(key)
+        last = self.noted(key)
         told = json.dumps(sorted((file.name, file.sha256) for file in files))
         tree = hashlib.sha256(told.encode()).hexdigest()[:32]
         folder = os.path.join(self._folder("trees"), tree)
-        if not os.path.isdir(folder):
+        if not self._is_planted(folder, files):
             self._plant(folder, files)
         link, new = os.path.join(self._folder("models"), key), os.path.join(self._folder("models"), f"{key}.new")
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(new)
+        _unlink(new)
         os.symlink(os.path.join("..", "trees", tree), new)
         os.rename(new, link)
         _sync(os.path.dirname(link))
@@ -108,7 +124,7 @@ class Cache:
         os.chmod(self._entry(entry.key), READABLE)
 
     def remove(self, key: str) -> None:
-        _unlink(self._entry(key), os.path.join(self.root, "models", key))
+        _unlink(self._entry(key), self._model(key))
         shutil.rmtree(self.head(key), ignore_errors=True)
 
     def sweep(self, kept: Collection[str]) -> None:
@@ -116,61 +132,47 @@ class Cache:
         before stays, too."""
         entries = self.entries()
         trees = {entry.tree for entry in entries} | {entry.before for entry in entries if entry.key in kept}
-        for tree in self._in("trees"):
+        for tree in self.names("trees"):
             if tree not in trees:
-                shutil.rmtree(os.path.join(self.root, "trees", tree), ignore_errors=True)
-        for head in self._in("heads"):
+                self.remove_tree(tree)
+        for head in self.names("heads"):
             path = os.path.join(self.root, "heads", head)
-            if _changed(path) < time.time() - HEADS_S:
+            if changed(path) < time.time() - HEADS_S:
                 shutil.rmtree(path, ignore_errors=True)
-        for blob in self._in("blobs"):
+        self.sweep_contents(self.names("blobs"))
+
+    def remove_tree(self, tree: str) -> None:
+        shutil.rmtree(os.path.join(self.root, "trees", tree), ignore_errors=True)
+
+    def sweep_contents(self, names: Iterable[str]) -> int:
+        """Removes those of these that nothing links any more; how many bytes came back."""
+        freed = 0
+        for name in names:
             with contextlib.suppress(OSError):
-                if os.stat(self._blob(blob)).st_nlink == 1:
-                    os.unlink(self._blob(blob))
+                found = os.stat(self.blob(name))
+                if found.st_nlink == 1:
+                    os.unlink(self.blob(name))
+                    freed += found.st_size
+        return freed
 
-    # Room.
+    # Names.
 
-    def used_bytes(self) -> int:
-        """Of contents and of what is under way."""
-        files = (os.path.join(self.root, kind, name) for kind in ("blobs", "parts") for name in self._in(kind))
-        return sum(_size(file) for file in files if not file.endswith(".json"))
+    def names(self, kind: str) -> list[str]:
+        """All that is in one of the folders."""
+        try:
+            return sorted(os.listdir(os.path.join(self.root, kind)))
+        except OSError:
+            return []
 
-    def may_hold(self, budget: float) -> int:
-        """What the cache may hold altogether: bytes, or a fraction of its disk up to 1."""
-        disk = os.statvfs(self.root)
-        total = disk.f_blocks * disk.f_frsize
-        return int(budget * total) if isinstance(budget, float) else budget
+    def blob(self, sha256: str) -> str:
+        return os.path.join(self.root, "blobs", sha256)
 
-    def free_bytes(self) -> int:
-        disk = os.statvfs(self.root)
-        return disk.f_bavail * disk.f_frsize
-
-    def make_room(self, needed: int, budget: float, kept: Collection[str], busy: Collection[str] = ()) -> bool:
-        """Removes downloads that were given up (all that are not `busy`), then what was used least recently, until so
-        much more may be written. Whether it may."""
-        removals = itertools.chain([lambda: None], self._parts(busy), self._least_used(kept))
-        for remove in removals:
-            remove()
-            fits = self.used_bytes() + needed <= self.may_hold(budget)
-            if fits and self.free_bytes() >= needed + LEFT_FREE:
-                return True
-        return False
-
-    def _parts(self, busy: Collection[str]) -> Iterator[Callable[[], None]]:
-        paths = (os.path.join(self.root, "parts", name) for name in self._in("parts"))
-        given_up = [path for path in paths if not path.endswith(".json") and path not in busy]
-        return (partial(_unlink, path, f"{path}.json") for path in sorted(given_up, key=_changed))
-
-    def _least_used(self, kept: Collection[str]) -> Iterator[Callable[[], None]]:
-        entries = [entry for entry in self.entries() if entry.key not in kept]
-        return (partial(self._remove_and_sweep, entry.key, kept) for entry in sorted(entries, key=lambda one: one.used))
-
-    def _remove_and_sweep(self, key: str, kept: Collection[str]) -> None:
-        self.remove(key)
-        self.sweep(kept)
-
-    def _in(self, kind: str) -> list[str]:
-        return _listed(os.path.join(self.root, kind))
+    def _is_planted(self, folder: str, files: Iterable[Fetched]) -> bool:
+        """Whether a tree has the contents that are here, and no older ones of their names."""
+        try:
+            return all(os.path.samefile(os.path.join(folder, file.name), self.blob(file.sha256)) for file in files)
+        except OSError:
+            return False
 
     def _plant(self, folder: str, files: Iterable[Fetched]) -> None:
         """A new tree, that is there whole or not at all."""
@@ -180,13 +182,14 @@ class Cache:
         for file in files:
             path = os.path.join(new, *file.name.split("/"))
             _made(os.path.dirname(path))
-            os.link(self._blob(file.sha256), path)
+            os.link(self.blob(file.sha256), path)
         _sync(new)
+        shutil.rmtree(folder, ignore_errors=True)  # one that was cut short
         os.rename(new, folder)
         _sync(os.path.dirname(folder))
 
-    def _blob(self, sha256: str) -> str:
-        return os.path.join(self.root, "blobs", sha256)
+    def _model(self, key: str) -> str:
+        return os.path.join(self.root, "models", key)
 
     def _entry(self, key: str) -> str:
         return os.path.join(self.root, "entries", f"{key}.json")
@@ -200,21 +203,15 @@ def _made(folder: str) -> str:
     return folder
 
 
-def _listed(folder: str) -> list[str]:
+def _is_whole(folder: str, files: Iterable[Fetched]) -> bool:
+    """Whether these are there, as long as they were. What has other bits and the same length is not seen."""
     try:
-        return sorted(os.listdir(folder))
+        return all(os.stat(os.path.join(folder, *file.name.split("/"))).st_size == file.bytes for file in files)
     except OSError:
-        return []
+        return False
 
 
-def _size(path: str) -> int:
-    try:
-        return os.stat(path).st_size
-    except OSError:
-        return 0
-
-
-def _changed(path: str) -> float:
+def changed(path: str) -> float:
     try:
         return os.stat(path).st_mtime
     except OSError:

@@ -10,10 +10,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, MutableMapping
 
-from lazyd.urls import masked, secrets_of
+from lazyd.urls import HIDDEN, masked, masked_in, secrets_of
 
 _SECRET = ("SECRET", "TOKEN", "PASSWORD", "KEY", "CREDENTIAL")
-HIDDEN = "***"
+LONGEST = 300
+"""Characters of a line of somebody else's. A library may quote all that a server has sent."""
 
 
 def take(environment: MutableMapping[str, str]) -> None:
@@ -51,7 +52,7 @@ def secrets(environment: MutableMapping[str, str]) -> list[str]:
 
 def cleaned(text: str, url: str, more: Iterable[str] = ()) -> str:
     """A line of somebody else's, without the secrets of a URL and of the environment."""
-    text = " ".join(text.split()).replace(url, masked(url))
+    text = masked_in(" ".join(text.split()).replace(url, masked(url)))
     for secret in sorted((*secrets_of(url), *more), key=len, reverse=True):
         text = text.replace(secret, HIDDEN)
-    return text
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"

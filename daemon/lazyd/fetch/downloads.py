@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from lazyd import urls
@@ -24,6 +25,8 @@ from .remote import Info, Remote
 
 CHANGES = 3
 """A file that changes while it is fetched is begun anew so many times."""
+STREAMS = 3
+"""One that can only be read from its beginning is begun so many times."""
 SMALLEST, LARGEST = 256 << 10, 16 << 20
 QUICK_S = 0.5
 """A chunk that came sooner is followed by larger ones: what is slow still shows that it goes on."""
@@ -42,15 +45,21 @@ class Content:
 
 
 class Download:
-    """One file's way here. `room` makes room for so many bytes, and answers why there is none."""
+    """One file's way here. `room` makes room for so many bytes more, and answers why there is none.
+
+    Another one may write to the same `part` as soon as this one was stopped, whatever it still waits for.
+    """
 
     def __init__(
-        self, url: str, cache: Cache, room: Callable[[int], str | None], open_url: Callable[[str], Remote]
+        self, url: str, cache: Cache, room: Callable[[Download, int], str | None], open_url: Callable[[str], Remote]
     ) -> None:
         self.url = url
         self.here = 0
         self.bytes: int | None = None
+        self.granted = 0
+        """So many bytes it may have here, as far as `room` has said."""
         self.stopped = threading.Event()
+        self._writing = threading.Lock()
         self._cache = cache
         self._room = room
         self._open = open_url
@@ -62,37 +71,62 @@ class Download:
 
     def run(self) -> Content:
         """Raises `Failed`, `Stopped`."""
-        for _ in range(CHANGES):
+        changes = streams = 0
+        while True:
             try:
                 return self._run()
             except Changed:
-                continue
+                changes += 1
+                if changes == CHANGES:
+                    raise Failed(f"{self.shown}: it changes again and again while it is fetched") from None
+            except BrokenStream as broken:
+                streams += 1
+                if streams == STREAMS:
+                    raise Unreachable(str(broken)) from None
+                pause(streams, self.stopped)
             except OSError as error:
                 raise Failed(self._disk(error)) from None
-        raise Failed(f"{self.shown}: it changes again and again while it is fetched")
+
+    def stop(self) -> None:
+        """Nothing more is written by it."""
+        with self._writing:
+            self.stopped.set()
 
     def _run(self) -> Content:
         info = self._info()
         self.bytes = info.bytes
         digest = self._resumed(info)
-        missing = max(0, (info.bytes or 0) - self.here)
-        if why := self._room(missing):
-            raise Failed(f"{self.shown}: {why}")
+        self._need(max(0, (info.bytes or 0) - self.here))
         with open(self.part, "ab") as file:
             for data in self._chunks(info):
-                file.write(data)
+                if self.here + len(data) > self.granted:
+                    self._need(len(data))  # the server does not say how much it is, or has not said the truth
+                with self._unless_stopped():
+                    file.write(data)
+                    file.flush()
                 digest.update(data)
                 self.here += len(data)
-                if self.stopped.is_set():
-                    raise Stopped
-            file.flush()
             os.fsync(file.fileno())
+        if info.bytes is not None and self.here != info.bytes:
+            raise BrokenStream(f"{self.shown}: {self.here} bytes came, and it said that there are {info.bytes}")
         if self._info().mark != info.mark:
             raise Changed
         content = Content(digest.hexdigest(), self.here, info.mark)
-        self._cache.keep_blob(self.part, content.sha256)
-        self._forget()
+        with self._unless_stopped():
+            self._cache.keep_blob(self.part, content.sha256)
         return content
+
+    def _need(self, more: int) -> None:
+        if why := self._room(self, more):
+            raise Failed(f"{self.shown}: {why}")
+
+    @contextmanager
+    def _unless_stopped(self) -> Iterator[None]:
+        """Raises `Stopped`."""
+        with self._writing:
+            if self.stopped.is_set():
+                raise Stopped
+            yield
 
     def _resumed(self, info: Info) -> hashlib._Hash:
         """What is here of the same file; of another one nothing is of use."""
@@ -100,11 +134,12 @@ class Download:
         self.here = 0
         same = info.mark and info.ranges and self._known() == info.mark
         if not same or os.path.getsize(self.part) > (info.bytes or 0):
-            self._forget()
-            with open(os.open(self.part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o640), "wb"):
-                pass
-            with open(f"{self.part}.json", "w", encoding="utf-8") as file:
-                json.dump(info.mark, file)
+            with self._unless_stopped():
+                self._cache.drop_part(self.part)  # it may be linked as a content, and then is that one's
+                with open(os.open(self.part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o640), "wb"):
+                    pass
+                with open(f"{self.part}.json", "w", encoding="utf-8") as file:
+                    json.dump(info.mark, file)
             return digest
         with open(self.part, "rb") as part:
             while data := part.read(1 << 20):
@@ -120,15 +155,10 @@ class Download:
         except (OSError, ValueError):
             return None
 
-    def _forget(self) -> None:
-        for path in (self.part, f"{self.part}.json"):
-            if os.path.exists(path):
-                os.unlink(path)
-
     def _chunks(self, info: Info) -> Iterator[bytes]:
         """In order. After a break it goes on where it was, if it is still the same file."""
         if not info.ranges or info.bytes is None:
-            yield from self._open(self.url).stream(SMALLEST)
+            yield from self._stream()
             return
         remote, tries = self._open(self.url), 0
         while self.here < info.bytes:
@@ -144,6 +174,12 @@ class Download:
                 if self._info().mark != info.mark:
                     raise Changed from None
 
+    def _stream(self) -> Iterator[bytes]:
+        try:
+            yield from self._open(self.url).stream(SMALLEST)
+        except Unreachable as error:
+            raise BrokenStream(str(error)) from None
+
     def _info(self) -> Info:
         return patiently(lambda: self._open(self.url).info(), self.stopped)
 
@@ -151,6 +187,10 @@ class Download:
         if error.errno in FULL:
             return f"{self.shown}: the disk of {self._cache.root} is full: {error.strerror}"
         return f"{self.shown}: it cannot be kept in {self._cache.root}: {error.strerror or error}"
+
+
+class BrokenStream(Exception):
+    """It has to be read from its beginning again."""
 
 
 def _read_ahead(remote: Remote, start: int, end: int) -> Iterator[bytes]:
@@ -200,6 +240,12 @@ class Downloads:
         with self._lock:
             return {running.download.part for running in self._running.values()}
 
+    def still_to_come(self) -> int:
+        """Bytes that they may yet write."""
+        with self._lock:
+            downloads = [running.download for running in self._running.values()]
+        return sum(max(0, download.granted - download.here) for download in downloads)
+
     def join(self, download: Download) -> Running:
         """The one that brings this file: it is begun if nobody else has."""
         with self._lock:
@@ -215,7 +261,8 @@ class Downloads:
         with self._lock:
             running.waiting -= 1
             if running.waiting == 0:
-                running.download.stopped.set()
+                running.download.stop()
+                self._is_over(running)
 
     def _run(self, running: Running) -> None:
         try:
@@ -224,5 +271,9 @@ class Downloads:
             running.error = error
         finally:
             with self._lock:
-                del self._running[running.download.url]
+                self._is_over(running)
             running.done.set()
+
+    def _is_over(self, running: Running) -> None:
+        if self._running.get(running.download.url) is running:
+            del self._running[running.download.url]

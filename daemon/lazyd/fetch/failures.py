@@ -11,6 +11,10 @@ class Unreachable(Failed):
     """The server was not reached, or broke off: what is here already may serve, and later it may work."""
 
 
+class NoRanges(Unreachable):
+    """The server has answered with something else than the range that was asked for."""
+
+
 class Changed(Exception):
     """The file is another one than the one that was begun."""
 

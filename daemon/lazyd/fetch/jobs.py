@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from lazyd import urls
 from lazyd.core.wording import size
 
-from . import manifest
+from . import manifest, room
 from .cache import Cache
 from .downloads import Content, Download, Downloads, Running
 from .entries import Entry, Fetched
@@ -60,6 +60,8 @@ class Job:
     """It has taken the place of another content."""
     note: str = ""
     error: str = ""
+    parts: set[str] = field(default_factory=set)
+    """Its downloads, that are under way or whole: nobody else's."""
     done: threading.Event = field(default_factory=threading.Event)
     stopped: threading.Event = field(default_factory=threading.Event)
 
@@ -106,14 +108,16 @@ class Jobs:
             if entry is not None and when > entry.used:
                 self._cache.write(replace(entry, used=when))
 
-    def remove(self, keys: Collection[str], kept: Collection[str]) -> int:
-        """Frees what these hold; how many bytes came back."""
+    def remove(self, keys: Collection[str], kept: Collection[str], *, unfinished: bool = False) -> int:
+        """Frees what these hold, and the `unfinished` downloads that nobody goes on with; how many bytes came back."""
         with self._on_disk:
-            before = self._cache.used_bytes()
+            before = room.used_bytes(self._cache)
             for key in keys:
                 self._cache.remove(key)
+            if unfinished:
+                room.drop_parts(self._cache, self._busy())
             self._cache.sweep(kept)
-            return max(0, before - self._cache.used_bytes())
+            return max(0, before - room.used_bytes(self._cache))
 
     def _run(self, job: Job) -> None:
         try:
@@ -122,6 +126,8 @@ class Jobs:
             job.error = str(error)
         except Stopped:
             job.error = f"{job.wanted.shown}: it is not wanted any more"
+        except OSError as error:
+            job.error = f"{job.wanted.shown}: it cannot be kept in {self._cache.root}: {error.strerror or error}"
         except Exception as error:
             log.exception("a bug in lazyd: %s was not fetched", job.wanted.shown)
             job.error = f"{job.wanted.shown}: {type(error).__name__}"
@@ -135,10 +141,13 @@ class Jobs:
 
     def _fetch(self, job: Job) -> None:
         wanted = job.wanted
-        before = self._cache.entry(wanted.key)
+        before, noted = self._cache.entry(wanted.key), self._cache.noted(wanted.key)
+        if before is None and noted is not None:
+            log.warning("%s: what was fetched is not whole any more, and is completed", wanted.shown)
         if wanted.sha256 is not None and self._is_here(wanted, before):
             return
-        known = {file.name: file for file in before.files} if before is not None else {}
+        files_here = noted.files if noted is not None else ()
+        known = {file.name: file for file in files_here if self._cache.has(file.sha256, file.bytes) is not None}
         tries = TRIES if before is None else 1  # what is here serves without a server, too
         try:
             files = patiently(lambda: manifest.files(wanted.url, self._open), job.stopped, tries)
@@ -161,12 +170,14 @@ class Jobs:
             return
         new = self._download(job, missing, sum(info.bytes or 0 for info in seen.values()), seen, known)
         if wanted.sha256 is not None and (file := next(iter(new.values()), None)) and file.sha256 != wanted.sha256:
+            self._drop(job)
             self._sweep()
             raise Failed(f"{wanted.shown}: its SHA-256 is {file.sha256}, and {wanted.sha256} is configured (sha256)")
         contents = [new.get(name) or known[name] for name in files]
         with self._on_disk:
             entry = self._cache.keep(wanted.key, wanted.shown, contents)
-            job.changed = before is not None and before.tree != entry.tree
+            job.changed = noted is not None and (before is None or before.tree != entry.tree)
+            self._drop(job)
             self._cache.sweep(self._loaded)
         log.info("fetched: %s (%d bytes)", wanted.shown, entry.total_bytes)
 
@@ -177,14 +188,16 @@ class Jobs:
 
     def _is_here(self, wanted: Wanted, before: Entry | None) -> bool:
         """A content that is known by its checksum need not be looked for elsewhere."""
+        if before is not None:
+            return True
         assert wanted.sha256 is not None
-        found = self._cache.has_blob(wanted.sha256)
+        sizes = {file.sha256: file.bytes for entry in self._cache.entries() for file in entry.files}
+        found = self._cache.has(wanted.sha256, sizes.get(wanted.sha256))
         if found is None:
             return False
-        if before is None:
-            name = urls.name_of(wanted.url)
-            with self._on_disk:
-                self._cache.keep(wanted.key, wanted.shown, [Fetched(name, found, "", wanted.sha256)])
+        name = urls.name_of(wanted.url)
+        with self._on_disk:
+            self._cache.keep(wanted.key, wanted.shown, [Fetched(name, found, "", wanted.sha256)])
         return True
 
     def _download(
@@ -193,24 +206,26 @@ class Jobs:
         """One file after the other."""
         found: dict[str, Fetched] = {}
         here = sum(known[name].bytes for name in seen.keys() - missing.keys())
+        others = self._others()
         for name, url in missing.items():
-            content = self._same(url, seen[name]) or self._one(job, url, here, total)
+            content = others.get((url, seen[name].mark)) or self._one(job, url, here, total)
             found[name] = Fetched(name, content.bytes, content.mark, content.sha256)
             here += content.bytes
         return found
 
-    def _same(self, url: str, info: Info) -> Content | None:
-        """The same file is here already, for another model."""
-        shown, mark = urls.masked(url), info.mark
-        for entry in self._cache.entries():
-            for file in entry.files:
-                if mark and file.mark == mark and len(entry.files) == 1 and entry.url == shown:
-                    return Content(file.sha256, file.bytes, file.mark)
-        return None
+    def _others(self) -> dict[tuple[str, str], Content]:
+        """What is here already, for other models, by URL and mark. Nothing of a URL that is not shown as it is."""
+        files = ((entry.url, entry.files[0]) for entry in self._cache.entries() if len(entry.files) == 1)
+        return {
+            (url, file.mark): Content(file.sha256, file.bytes, file.mark)
+            for url, file in files
+            if file.mark and urls.HIDDEN not in url and self._cache.has(file.sha256, file.bytes) is not None
+        }
 
     def _one(self, job: Job, url: str, before: int, total: int) -> Content:
         while True:
             download = Download(url, self._cache, self._room(job), self._open)
+            job.parts.add(download.part)
             running = self._downloads.join(download)
             try:
                 self._wait(job, running, before, total)
@@ -228,20 +243,37 @@ class Jobs:
             job.bytes = before + running.download.here
             job.fraction = min(1.0, job.bytes / total) if total else None
 
-    def _room(self, job: Job) -> Callable[[int], str | None]:
-        def room(needed: int) -> str | None:
+    def _room(self, job: Job) -> Callable[[Download, int], str | None]:
+        disk = job.wanted.disk
+
+        def make(download: Download, more: int) -> str | None:
             with self._on_disk:
-                kept = {*self._kept, job.wanted.key}
-                if self._cache.make_room(needed, job.wanted.disk, kept, self._downloads.parts()):
+                needed = more + self._downloads.still_to_come()
+                if room.make(self._cache, needed, disk, self._all_kept(), self._busy()):
+                    download.granted = download.here + more
                     return None
-                may_hold, free = self._cache.may_hold(job.wanted.disk), self._cache.free_bytes()
-                used = self._cache.used_bytes()
+                used, most = room.used_bytes(self._cache), room.may_hold(self._cache, disk)
+                free = room.free_bytes(self._cache)
             return (
-                f"it needs {size(needed)} more, and there is no room for it in {self._cache.root}: {size(used)} of "
-                f"{size(may_hold)} are used (disk in [fetch]), {size(free)} are free on the disk"
+                f"it needs {size(more)} more, and there is no room for it in {self._cache.root}: {size(used)} of "
+                f"{size(most)} are used (disk in [fetch]), {size(free)} are free on the disk"
             )
 
-        return room
+        return make
+
+    def _all_kept(self) -> set[str]:
+        with self._lock:
+            return {*self._kept, *self._running}
+
+    def _busy(self) -> set[str]:
+        """Parts that somebody goes on with."""
+        with self._lock:
+            return {part for job in self._running.values() for part in job.parts} | self._downloads.parts()
+
+    def _drop(self, job: Job) -> None:
+        """What it has brought is of a tree now, or of no use."""
+        for part in job.parts:
+            self._cache.drop_part(part)
 
     def _sweep(self) -> None:
         with self._on_disk:

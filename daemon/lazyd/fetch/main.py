@@ -34,8 +34,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     logging.getLogger("lazyd").setLevel(logging.INFO)  # what libraries say may name what nobody should read
     signal.signal(signal.SIGTERM, lambda *_: os._exit(0))  # what is under way goes on where it was
     root = places.fetched_dir(places.state_dir(options.state_dir))
-    os.makedirs(root, mode=OPEN, exist_ok=True)
-    with open(os.open(os.path.join(root, "lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640), "wb") as lock:
+    try:
+        os.makedirs(root, mode=OPEN, exist_ok=True)
+        lock_fd = os.open(os.path.join(root, "lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
+    except OSError as error:
+        print(f"lazyd-fetch: {root} cannot be written to: {error.strerror}", file=sys.stderr)
+        return 1
+    with open(lock_fd, "wb") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -14,8 +14,9 @@ from typing import Any
 
 from lazyd import urls
 
+from . import ranges
 from .credentials import cleaned, secrets
-from .failures import Failed, Unreachable
+from .failures import Failed, NoRanges, Unreachable
 
 CONNECT_S, READ_S = 10, 30
 """A server that says nothing for so long has gone."""
@@ -34,6 +35,20 @@ class Info:
     mark: str
     """Empty: it says nothing by which a change could be seen."""
     ranges: bool = True
+
+
+_TOLD = {
+    **dict.fromkeys(
+        ("NoCredentialsError", "PartialCredentialsError", "DefaultCredentialsError", "CredentialRetrievalError"),
+        "the fetcher has no credentials for it",
+    ),
+    "TooManyRedirects": "it is sent from one address to the next without an end",
+    **dict.fromkeys(
+        ("NonHttpUrlRedirectClientError", "InvalidUrlRedirectClientError"),
+        "it is sent on to what is no address of a web server",
+    ),
+}
+"""What errors of libraries mean, by their names: none of their packages need be installed."""
 
 
 class Remote:
@@ -57,6 +72,8 @@ class Remote:
 
     def read(self, start: int, end: int) -> bytes:
         """So many bytes; fewer are a break. Raises as `info`."""
+        if self._is_web:
+            return bytes(self._ask(ranges.read, self._fs, self._path, start, end))
         data = bytes(self._ask(self._fs.cat_file, self._path, start=start, end=end))
         if len(data) != end - start:
             raise Unreachable(f"{self._shown}: {len(data)} of {end - start} bytes came")
@@ -79,23 +96,24 @@ class Remote:
         return sorted(path.removeprefix(root) for path in found if path.startswith(root) and not path.endswith("/"))
 
     @property
+    def _is_web(self) -> bool:
+        return self._scheme in ("http", "https")
+
+    @property
     def _shown(self) -> str:
         return urls.masked(self.url)
 
     def _has_ranges(self, found: dict[str, Any]) -> bool:
         """A web server need not know them. It is asked for the last byte: a refusal costs no more than that."""
-        if self._scheme not in ("http", "https") or not found.get("size"):
+        if not self._is_web or not found.get("size"):
             return True
         if found.get("partial") is False:
             return False
         try:
-            with self._fs.open(self._path, "rb", cache_type="none") as file:
-                file.seek(found["size"] - 1)
-                return len(file.read(1)) == 1
-        except ValueError:
+            self.read(found["size"] - 1, found["size"])
+        except NoRanges:
             return False
-        except Exception as error:
-            raise self._failure(error) from None
+        return True
 
     def _opened(self, url: str) -> tuple[Any, str]:
         package = {"s3": "s3fs", "oss": "ossfs", "http": "aiohttp"}.get(self._scheme, "gcsfs")
@@ -118,6 +136,8 @@ class Remote:
     def _ask(self, what: Any, *args: Any, **kwargs: Any) -> Any:
         try:
             return what(*args, **kwargs)
+        except NoRanges as error:
+            raise NoRanges(f"{self._shown}: {error}") from None
         except Exception as error:
             raise self._failure(error) from None
 
@@ -126,18 +146,13 @@ class Remote:
         status = _status_of(error)
         why = error.__cause__ if isinstance(error, FileNotFoundError) and error.__cause__ is not None else error
         said = cleaned(str(why) or type(why).__name__, self.url, secrets(os.environ))
-        name = type(error).__name__
+        name = type(why).__name__
         if isinstance(error, PermissionError) or status in _DENIED:
             return Failed(f"{self._shown}: access is denied ({said}): see the fetcher's credentials")
         if status in _GONE or (isinstance(error, FileNotFoundError) and error.__cause__ is None):
             return Failed(f"{self._shown}: there is no such file")
-        if name in (
-            "NoCredentialsError",
-            "PartialCredentialsError",
-            "DefaultCredentialsError",
-            "CredentialRetrievalError",
-        ):
-            return Failed(f"{self._shown}: the fetcher has no credentials for it")
+        if name in _TOLD:
+            return Failed(f"{self._shown}: {_TOLD[name]}")
         return Unreachable(f"{self._shown}: {said}")
 
 
@@ -162,7 +177,8 @@ def _options(scheme: str) -> dict[str, Any]:
     if scheme in ("http", "https"):
         from aiohttp import ClientTimeout
 
-        return {"client_kwargs": {"timeout": ClientTimeout(total=None, sock_connect=CONNECT_S, sock_read=READ_S)}}
+        timeout = ClientTimeout(total=None, sock_connect=CONNECT_S, sock_read=READ_S)
+        return {"client_kwargs": {"timeout": timeout, "headers": {"Accept-Encoding": "identity"}}}
     if scheme == "oss":
         given = {"key": "OSS_ACCESS_KEY_ID", "secret": "OSS_ACCESS_KEY_SECRET", "endpoint": "OSS_ENDPOINT"}
         return {name: os.environ[variable] for name, variable in given.items() if variable in os.environ}

@@ -4,7 +4,7 @@
         -> {"on": "progress", "fraction", "bytes"} …, {"on": "fetched", "changed", "note"} or {"on": "failed", "reason"}
     {"do": "stop"}                      within it: it is not wanted any more
     {"do": "head", "key", "url"}        -> {"on": "head", "folder"} or {"on": "failed", "reason"}
-    {"do": "remove", "keys", "kept"}    -> {"on": "removed", "bytes"}
+    {"do": "remove", "keys", "kept", "unfinished"}  -> {"on": "removed", "bytes"}
     {"do": "quit"}                      the process ends
 
 A connection that closes leaves the download to whoever asks next.
@@ -123,7 +123,8 @@ class Server:
             _send(connection, {"on": "head", "folder": folder})
 
     def _remove(self, connection: socket.socket, asked: dict[str, Any]) -> None:
-        _send(connection, {"on": "removed", "bytes": self._jobs.remove(asked["keys"], frozenset(asked["kept"]))})
+        kept, unfinished = frozenset(asked["kept"]), asked.get("unfinished", False)
+        _send(connection, {"on": "removed", "bytes": self._jobs.remove(asked["keys"], kept, unfinished=unfinished)})
 
 
 def _received(connection: socket.socket) -> dict[str, Any] | None:

@@ -7,12 +7,12 @@ import os
 import subprocess
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from lazyd.fetch import cache as caches
-from lazyd.fetch import patience
+from lazyd.fetch import patience, room
 from lazyd.fetch.cache import Cache
 from lazyd.fetch.downloads import SMALLEST
 from lazyd.fetch.jobs import Job, Jobs, Wanted
@@ -51,7 +51,7 @@ class Desk:
 @pytest.fixture
 def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
     monkeypatch.setattr(patience, "FIRST_PAUSE_S", 0.001)
-    monkeypatch.setattr(caches, "LEFT_FREE", 0)
+    monkeypatch.setattr(room, "LEFT_FREE", 0)
     return Desk(tmp_path)
 
 
@@ -237,6 +237,12 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", str(place)], check=True)
 
 
+def fill(path: Path) -> None:
+    with suppress(OSError), path.open("wb", buffering=0) as file:
+        while file.write(b"f" * 65536):
+            pass
+
+
 def test_a_full_disk_is_said_and_what_was_there_stays(desk: Desk, small_disk: Path) -> None:
     there = desk.there
     desk = Desk(small_disk)
@@ -246,6 +252,7 @@ def test_a_full_disk_is_said_and_what_was_there_stays(desk: Desk, small_disk: Pa
     kept = (key_of(URL, None),)
     large = there.put("s3://b/large", b"l" * (2 << 20))
     assert "are free on the disk" in desk.fetch(large, kept=kept).error
-    there.says_sizes = False
-    assert "is full: No space left on device" in desk.fetch(large, kept=kept).error
+    small = there.put("s3://b/small", b"s" * 500_000)
+    there.before_read = lambda: fill(small_disk / "another program")
+    assert "is full: No space left on device" in desk.fetch(small, kept=kept).error
     assert desk.here() == b"x" * 100_000

@@ -47,12 +47,16 @@ class Cached:
     async def _discard(self, call: Call, keys: list[str] | None, model: str) -> None:
         """Without keys all that nothing in memory was loaded from. Raises `Busy`: the model is in memory."""
         kept = self._fetches.kept()
+        unfinished = keys is None
         if keys is None:
-            entries, _, _ = await asyncio.to_thread(self._fetches.look)
+            entries, used, _ = await asyncio.to_thread(self._fetches.look)
+            if not used:
+                call.reply({"freedBytes": 0})
+                return
             keys = [entry.key for entry in entries if entry.key not in kept]
         elif set(keys) & set(kept):
             raise Busy(model=model, in_flight=0, reason="it is in memory: unload it first")
-        call.reply({"freedBytes": await self._fetches.remove(keys) if keys else 0})
+        call.reply({"freedBytes": await self._fetches.remove(keys, unfinished=unfinished)})
 
 
 def _shown(entry: Entry, models: list[str], used: float) -> dict[str, object]:

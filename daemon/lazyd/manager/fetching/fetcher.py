@@ -76,7 +76,7 @@ class Fetcher:
 
     async def _connect(self) -> socket.socket:
         async with self._starting:
-            deadline = monotonic() + START_S
+            deadline, begun = monotonic() + START_S, False
             while True:
                 try:
                     return _connected(self._path)
@@ -88,7 +88,9 @@ class Fetcher:
                             f"the fetcher cannot be reached ({error.strerror}): systemctl status lazyd-fetch.socket"
                         ) from None
                     if self._process is None or self._process.poll() is not None:
-                        self._process = await asyncio.to_thread(self._start)
+                        if begun and self._process is not None and self._process.returncode != 0:
+                            raise NoFetcher(f"the fetcher ends at once: {_last_line(self._log)}") from None
+                        self._process, begun = await asyncio.to_thread(self._start), True
                 if monotonic() > deadline:
                     raise NoFetcher(f"the fetcher did not answer within {START_S:g} s; see {self._log}")
                 await asyncio.sleep(LOOK_S)
@@ -142,6 +144,15 @@ class Conversation:
 
     def _packet(self, packet: memoryview) -> None:
         self._said.put_nowait(msgspec.json.decode(packet))
+
+
+def _last_line(path: str) -> str:
+    try:
+        with open(path, errors="replace") as file:
+            lines = file.read().splitlines()
+    except OSError as error:
+        return str(error)
+    return lines[-1] if lines else f"see {path}"
 
 
 def _connected(path: str) -> socket.socket:

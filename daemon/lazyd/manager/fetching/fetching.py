@@ -126,16 +126,20 @@ class Fetches:
         """What is here, how many bytes that is, and how many it may be. Blocks."""
         if not os.path.isdir(self._root):
             return [], 0, 0
-        return self._cache.entries(), self._cache.used_bytes(), self._cache.may_hold(self._config().settings.fetch_disk)
+        from lazyd.fetch import room
+
+        most = room.may_hold(self._cache, self._config().settings.fetch_disk)
+        return self._cache.entries(), room.used_bytes(self._cache), most
 
     def used_at(self, entry: Entry) -> float:
         """When a model was last loaded from it, as far as is known here."""
         return max(entry.used, self._used.get(entry.key, 0.0))
 
-    async def remove(self, keys: list[str]) -> int:
-        """How many bytes that has given back."""
+    async def remove(self, keys: list[str], *, unfinished: bool) -> int:
+        """Removes these, and `unfinished` downloads. How many bytes that has given back."""
+        question = {"do": "remove", "keys": keys, "kept": self.kept(), "unfinished": unfinished}
         try:
-            async with self._fetcher.ask({"do": "remove", "keys": keys, "kept": self.kept()}) as conversation:
+            async with self._fetcher.ask(question) as conversation:
                 said = await conversation.hear(None)
         except NoFetcher as error:
             log.warning("nothing was removed: %s", error)
@@ -238,11 +242,11 @@ class Fetches:
         try:
             await asyncio.wait([hear, stopped], return_when=asyncio.FIRST_COMPLETED)
             if stop.is_set():
-                conversation.say({"do": "stop"})
-                await asyncio.sleep(0)
+                await _stop(conversation)
                 return "it is not wanted any more"
             return hear.result()
         except TimeoutError:
+            await _stop(conversation)  # the next try makes a connection of its own, and goes on where this one was
             return f"no progress for {spec.load_timeout_s:g} s while fetching (load_timeout)"
         finally:
             stopped.cancel()
@@ -262,3 +266,9 @@ class Fetches:
     def _keys(self, models: Iterable[str]) -> list[str]:
         specs: Mapping[str, ModelSpec | None] = {model: self._spec_of(model) for model in models}
         return sorted({key for spec in specs.values() if spec is not None and (key := key_of(spec)) is not None})
+
+
+async def _stop(conversation: Conversation) -> None:
+    """What it was asked for is not waited for any more."""
+    conversation.say({"do": "stop"})
+    await asyncio.sleep(0)
