@@ -23,7 +23,7 @@ from lazyd.wire import packets, values
 from lazyd.wire.frames import Frame, FrameReader, frame_parts
 from lazyd.worker import link
 
-LIMIT_S = 30.0
+LIMIT_S = 60.0
 MODELS = Path(__file__).resolve().parents[2] / "build" / "models"
 FACTORIES = Path(__file__).resolve().parent / "factories"
 

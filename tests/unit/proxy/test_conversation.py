@@ -14,7 +14,7 @@ from lazyd.proxy.conversation import Conversation
 from lazyd.proxy.hold import Hold
 from lazyd.proxy.streams import Stream
 
-LIMIT_S = 30.0
+LIMIT_S = 60.0
 
 
 class Leases:

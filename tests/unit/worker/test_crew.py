@@ -16,7 +16,7 @@ from lazyd.worker.objects import ModelThread
 from lazyd.worker.records import Lease
 from lazyd.worker.warmup import Order
 
-LIMIT_S = 30.0
+LIMIT_S = 60.0
 
 
 class Thing:
