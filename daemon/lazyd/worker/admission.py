@@ -19,6 +19,10 @@ when no lease is protected any more. ``resume`` undoes either.
 **Parking** takes an object that was drained: it stays, without the memory of its device, and
 admits nothing until it is ready again. Only what is ready has leases.
 
+**Bursts.** The manager is told when a lease is in use and when it is idle. Where calls follow each other so quickly
+that this would take longer than they do, it takes the lease for used between them, and is told that it
+is idle `QUICK_S` after the last, or before anything else that it is told of the lease.
+
 A drain is a plan of one manager. When that manager is lost its drains are undone, and leases that
 nobody presented last `ORPHANED_S` more: the next manager finds models that serve.
 """
@@ -27,7 +31,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .records import Action, Drain, Drop, Emptied, Lease, Object, Revoke, Tell, Warmth
+from .records import QUICK_S, Action, Drain, Drop, Emptied, Lease, Object, Revoke, Tell, Warmth
 
 ORPHANED_S = 30.0
 """Leases that nobody presented outlive their manager by so much."""
@@ -43,6 +47,8 @@ class Admission:
         """That have ended."""
         self.max_calls: int | None = None
         """The manager is told at so many calls, and at each multiple."""
+        self._untold: set[Lease] = set()
+        """Leases of which the manager is about to be told that they are idle."""
         self._orphaned_since: float | None = None
 
     # What the manager orders.
@@ -62,8 +68,9 @@ class Admission:
         if lease.in_flight:
             lease.token = ""
             return [Drop(lease.connection)]
+        told = self._told(lease)
         self._forget(lease)
-        return [Drop(lease.connection)] if lease.connection is not None else []
+        return [*told, Drop(lease.connection)] if lease.connection is not None else told
 
     def revoke(self, lease_id: str) -> list[Action]:
         """Its client is to ask anew, when no call is in flight; nothing more is admitted under it."""
@@ -160,7 +167,7 @@ class Admission:
         lease.called = True
         lease.in_flight += 1
         known.last_used = now
-        return True, [Tell({"is": "busy", "lease": lease.id})] if lease.in_flight == 1 else []
+        return True, self._busy(lease, now) if lease.in_flight == 1 else []
 
     def end(self, lease: Lease, now: float, *, ok: bool) -> list[Action]:
         """A call has really ended. `ok`: with a result."""
@@ -173,7 +180,7 @@ class Admission:
             return actions
         known.last_used = now
         if lease.in_flight == 0:
-            actions.append(self._idle(lease, ok=ok))
+            actions += self._idle(lease, now)
             actions += self._closed(lease) if lease.closing else self._perhaps_revoked(lease)
         return actions + self._perhaps_drained(known, now) + self._perhaps_emptied(known)
 
@@ -203,6 +210,7 @@ class Admission:
             for known in self.objects.values()
             if known.drain is not None and not known.drain.done and not known.in_flight
         ]
+        times += [lease.idle_since + QUICK_S for lease in self._untold]
         if self._orphaned_since is not None:
             times += [self._last_of(lease) for lease in self.leases.values() if lease.connection is None]
         return min(times, default=None)
@@ -213,7 +221,8 @@ class Admission:
             for lease in list(self.leases.values()):
                 if lease.connection is None and now >= self._last_of(lease):
                     self._forget(lease)
-        actions: list[Action] = []
+        due = [lease for lease in self._untold if now >= lease.idle_since + QUICK_S]
+        actions: list[Action] = [tell for lease in due for tell in self._told(lease)]
         for known in self.objects.values():
             actions += self._perhaps_drained(known, now)
         return actions
@@ -222,39 +231,8 @@ class Admission:
         """Objects and leases, as `lazyd.core.events.WorkerReport` spells them."""
         return {
             "calls": self.calls,
-            "objects": [
-                {
-                    "model": known.model,
-                    "state": known.shown,
-                    "since": known.since,
-                    "loadS": known.load_s,
-                    "lastUsed": known.last_used,
-                    "parks": known.parks,
-                    "url": known.url,
-                    "warmup": known.warmth.warmup,
-                    "warmupS": known.warmth.seconds,
-                    "runtime": known.warmth.runtime,
-                    "problem": known.warmth.problem,
-                }
-                for known in self.objects.values()
-                if known.state != "unloading"
-            ],
-            "leases": [
-                {
-                    "lease": lease.id,
-                    "token": lease.token,
-                    "model": lease.model,
-                    "holder": lease.holder,
-                    "granted": lease.granted,
-                    "presented": lease.connection is not None,
-                    "called": lease.called,
-                    "inFlight": lease.in_flight,
-                    "holdUntil": lease.hold_until,
-                    "parent": lease.parent,
-                    **({"route": lease.route, "revoked": lease.revoked} if lease.route is not None else {}),
-                }
-                for lease in self.leases.values()
-            ],
+            "objects": [known.report() for known in self.objects.values() if known.state != "unloading"],
+            "leases": [lease.report() for lease in self.leases.values()],
         }
 
     # How it decides.
@@ -290,9 +268,10 @@ class Admission:
 
     def _revoke_all(self, known: Object) -> list[Action]:
         leases = list(known.leases.values())
+        told = [tell for lease in leases for tell in self._told(lease)]
         for lease in leases:
             self._forget(lease)
-        return [Revoke(lease.connection) for lease in leases if lease.connection is not None]
+        return [*told, *(Revoke(lease.connection) for lease in leases if lease.connection is not None)]
 
     def _perhaps_revoked(self, lease: Lease) -> list[Action]:
         """A client that has not come yet is told at its first call."""
@@ -300,18 +279,40 @@ class Admission:
             return []
         return [Revoke(lease.connection), *self._closed(lease)]
 
-    def _idle(self, lease: Lease, *, ok: bool) -> Tell:
-        """Its last call has ended; where there were more since the manager was told last, how many."""
-        many = {"calls": lease.ended, "failed": lease.failed} if lease.ended > 1 else {}
+    def _busy(self, lease: Lease, now: float) -> list[Action]:
+        """A call has begun, the only one."""
+        lease.quick = lease.quick + 1 if now < lease.idle_since + QUICK_S else 0
+        if not lease.untold:
+            return [Tell({"is": "busy", "lease": lease.id})]
+        lease.untold = False
+        self._untold.discard(lease)
+        return []
+
+    def _idle(self, lease: Lease, now: float) -> list[Action]:
+        """Its last call has ended."""
+        lease.idle_since, lease.untold = now, True
+        self._untold.add(lease)
+        return [] if lease.in_burst else self._told(lease)
+
+    def _told(self, lease: Lease) -> list[Action]:
+        """Tells, unless it has been told, that it is idle; where several calls have ended since, how many."""
+        if not lease.untold:
+            return []
+        lease.untold = False
+        self._untold.discard(lease)
+        counts = {"calls": lease.ended, "failed": lease.failed} if lease.ended > 1 else {}
+        told = Tell({"is": "idle", "lease": lease.id, "ok": not lease.failed, **counts})
         lease.ended = lease.failed = 0
-        return Tell({"is": "idle", "lease": lease.id, "ok": ok, **many})
+        return [told]
 
     def _closed(self, lease: Lease) -> list[Action]:
+        told = self._told(lease)
         self._forget(lease)
-        return [Tell({"is": "closed", "lease": lease.id})]
+        return [*told, Tell({"is": "closed", "lease": lease.id})]
 
     def _forget(self, lease: Lease) -> None:
         self.leases.pop(lease.id, None)
+        self._untold.discard(lease)
         known = self.objects.get(lease.model)
         if known is not None:
             known.leases.pop(lease.id, None)

@@ -245,10 +245,10 @@ class Worker:
         """After every step: the next alarm, and what the host is to know."""
         self.reporter.note(at_once=changed)
         when = self.admission.next_deadline()
-        if self._alarm is not None and self._alarm.when != when:
+        if self._alarm is not None and when is not None and when < self._alarm.when:
             self._alarm.cancel()
             self._alarm = None
-        if when is not None and self._alarm is None:
+        if when is not None and self._alarm is None:  # one that rings too early does no harm
             self._alarm = self.loop.at(when, self._tick)
 
     def _tick(self) -> None:

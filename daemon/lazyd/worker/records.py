@@ -5,6 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+QUICK_S = 0.002
+"""A call that comes so soon after the one before it is one of a quick caller's."""
+BURST = 8
+"""So many quick calls in a row are a burst."""
+MOST_UNTOLD = 1000
+"""Of so many calls of a burst the manager is told at the latest."""
 FRESH_S = 5.0
 """A lease cannot be revoked for so long before its first call (docs/architecture.md: "The life of a model")."""
 
@@ -34,6 +40,11 @@ class Lease:
     ended: int = 0
     failed: int = 0
     """Calls of which the manager has not heard."""
+    idle_since: float = 0.0
+    quick: int = 0
+    """Calls in a row that were quick."""
+    untold: bool = False
+    """It is idle, and the manager is about to be told."""
 
     @property
     def protected_until(self) -> float:
@@ -42,6 +53,27 @@ class Lease:
 
     def is_protected(self, now: float) -> bool:
         return self.in_flight > 0 or now < self.protected_until
+
+    @property
+    def in_burst(self) -> bool:
+        """The next call is likely to come before the manager could make anything of its being idle."""
+        return self.quick >= BURST and self.ended < MOST_UNTOLD
+
+    def report(self) -> dict[str, Any]:
+        """As `lazyd.core.events.LeaseReport` spells it."""
+        return {
+            "lease": self.id,
+            "token": self.token,
+            "model": self.model,
+            "holder": self.holder,
+            "granted": self.granted,
+            "presented": self.connection is not None,
+            "called": self.called,
+            "inFlight": self.in_flight,
+            "holdUntil": self.hold_until,
+            "parent": self.parent,
+            **({"route": self.route, "revoked": self.revoked} if self.route is not None else {}),
+        }
 
 
 @dataclass(eq=False)
@@ -91,6 +123,22 @@ class Object:
     def shown(self) -> str:
         """The state as a report tells it."""
         return "draining" if self.state == "ready" and self.drain else self.state
+
+    def report(self) -> dict[str, Any]:
+        """As `lazyd.core.events.ObjectReport` spells it."""
+        return {
+            "model": self.model,
+            "state": self.shown,
+            "since": self.since,
+            "loadS": self.load_s,
+            "lastUsed": self.last_used,
+            "parks": self.parks,
+            "url": self.url,
+            "warmup": self.warmth.warmup,
+            "warmupS": self.warmth.seconds,
+            "runtime": self.warmth.runtime,
+            "problem": self.warmth.problem,
+        }
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from lazyd.worker.admission import ORPHANED_S, Admission
-from lazyd.worker.records import FRESH_S, Drop, Emptied, Lease, Revoke, Tell
+from lazyd.worker.records import BURST, FRESH_S, MOST_UNTOLD, QUICK_S, Drop, Emptied, Lease, Revoke, Tell
 
 MODEL = "gemma"
 NOT_WARMED = {"warmup": "", "warmupS": 0.0, "runtime": "", "problem": ""}
@@ -109,6 +109,76 @@ def test_busy_and_idle_are_told_once_for_overlapping_calls(desk: Desk) -> None:
     assert told(desk.rules.end(lease, desk.now, ok=True)) == []
     both = {"ok": False, "calls": 2, "failed": 1}
     assert desk.rules.end(lease, desk.now, ok=False) == [Tell({"is": "idle", "lease": "a", **both})]
+
+
+# Bursts.
+
+
+def quickly(desk: Desk, lease: Lease, calls: int) -> list[str]:
+    """Calls that follow each other at once: what the manager is told meanwhile."""
+    heard = []
+    for _ in range(calls):
+        heard += told(desk.rules.begin(lease, desk.now)[1])
+        heard += told(desk.rules.end(lease, desk.now, ok=True))
+    return heard
+
+
+def test_the_first_quick_calls_are_told_each_and_those_of_a_burst_are_not(desk: Desk) -> None:
+    lease = desk.lease("a", called=True)
+    assert quickly(desk, lease, BURST) == ["busy", "idle"] * (BURST - 1) + ["busy"]
+    assert quickly(desk, lease, 100) == []
+
+
+def test_a_moment_after_a_burst_its_lease_is_told_to_be_idle_and_how_many_calls_it_was(desk: Desk) -> None:
+    lease = desk.lease("a", called=True)
+    quickly(desk, lease, BURST + 99)
+    assert desk.rules.next_deadline() == desk.now + QUICK_S
+    assert desk.rules.tick(desk.now + QUICK_S / 2) == []
+    desk.now += QUICK_S
+    idle = {"is": "idle", "lease": "a", "ok": True, "calls": 100, "failed": 0}
+    assert desk.rules.tick(desk.now) == [Tell(idle)]
+    assert desk.rules.next_deadline() is None
+    assert desk.rules.tick(desk.now) == []
+    assert quickly(desk, lease, 1) == ["busy", "idle"]
+
+
+def test_a_lease_that_is_used_when_its_burst_is_looked_at_is_not_told_to_be_idle(desk: Desk) -> None:
+    lease = desk.lease("a", called=True)
+    quickly(desk, lease, BURST)
+    desk.call(lease)
+    desk.now += QUICK_S
+    assert desk.rules.tick(desk.now) == []
+    assert desk.drain() == [still_busy(1)]
+
+
+def test_calls_that_take_their_time_are_no_burst(desk: Desk) -> None:
+    lease = desk.lease("a", called=True)
+    for _ in range(3 * BURST):
+        desk.now += QUICK_S
+        assert quickly(desk, lease, 1) == ["busy", "idle"]
+
+
+def test_a_burst_without_end_is_told_of_now_and_then(desk: Desk) -> None:
+    lease = desk.lease("a", called=True)
+    assert quickly(desk, lease, BURST + 3 * MOST_UNTOLD).count("idle") == BURST - 1 + 3
+
+
+@pytest.mark.parametrize("end", ["drain", "withdraw", "close", "unload"])
+def test_what_ends_a_lease_after_a_burst_tells_first_that_it_is_idle(desk: Desk, end: str) -> None:
+    lease = desk.lease("a", called=True)
+    quickly(desk, lease, BURST)
+    actions = {
+        "drain": lambda: desk.drain(),
+        "withdraw": lambda: desk.rules.withdraw("a"),
+        "close": lambda: desk.rules.closed(lease, desk.now),
+        "unload": lambda: desk.rules.unloading(MODEL, desk.now),
+    }[end]()
+    rest = {"drain": ["drained"], "withdraw": [], "close": ["closed"], "unload": []}[end]
+    assert told(actions) == ["idle", *rest]
+    assert desk.rules.tick(desk.now + 1) == []
+
+
+# Leases that are revoked.
 
 
 def test_an_idle_client_is_told_at_once_to_ask_anew_and_its_lease_is_over(desk: Desk) -> None:

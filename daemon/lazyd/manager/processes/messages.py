@@ -258,7 +258,7 @@ class Busy(Said, frozen=True):
 class Idle(Said, frozen=True):
     lease: str
     ok: bool = True
-    """Of the last call."""
+    """Of the only call."""
     calls: int = 1
     failed: int = 0
     """Told only where there were several calls."""
