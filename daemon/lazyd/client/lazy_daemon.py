@@ -7,7 +7,6 @@ does (`reconnect`), since it is being restarted; only then it counts as gone.
 
 from __future__ import annotations
 
-import threading
 import time
 import weakref
 from typing import TYPE_CHECKING
@@ -26,8 +25,9 @@ RENEW_S = 10.0
 
 _answers: dict[str, tuple[bool, float]] = {}
 """By name: what was answered, and when."""
-_client: Client | None = None
-"""For all threads; a forked child goes on with it, on connections of its own."""
+_clients: dict[None, Client] = {}
+"""One, for all threads. Without a lock, which a child might inherit held: `setdefault` is one step. A forked child
+goes on with it, on connections of its own."""
 _aio: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncClient] = weakref.WeakKeyDictionary()
 
 
@@ -84,17 +84,9 @@ def _ask(name: str) -> bool:
 
 
 def _shared() -> Client:
-    global _client
-    client = _client
-    if client is None:
-        with _making:
-            client = _client = _client or Client()
-    return client
+    client = _clients.get(None)
+    return client if client is not None else _clients.setdefault(None, Client())  # one connects when it is first used
 
 
 def _renew() -> None:
-    global _client
-    _client = None
-
-
-_making = threading.Lock()
+    _clients.clear()

@@ -12,11 +12,14 @@
 
 Where no daemon answers, or it does not know the name, the loader is called here: once, whatever threads ask, and again
 when the object has left. What has been loaded here is used until it leaves, also if a daemon comes meanwhile.
+
+The daemon's own worker calls the loader itself (`lazyd_loader`) where the decorated function is named as the factory.
 """
 
 from __future__ import annotations
 
 import functools
+import sys
 from typing import TYPE_CHECKING, Any, overload
 
 from . import lazy_daemon
@@ -80,13 +83,16 @@ class Lazy:
     ) -> None:
         functools.update_wrapper(self, loader, updated=())
         self.name = name
-        self._loader = loader
+        self.lazyd_loader = loader
         self._shelf = shelf_named(shelf)
         self._shelf.idle_timeout_s = idle_timeout
         self._key = key
 
     def __repr__(self) -> str:
         return f"<Lazy {self.name}>"
+
+    def __reduce__(self) -> Any:
+        return pickled(self, None, self._shelf.idle_timeout_s)
 
     def __call__(self) -> Any:
         """A proxy of the daemon's model, of which nothing is loaded yet, or the object. Raises what its loader does."""
@@ -95,7 +101,7 @@ class Lazy:
             return found
         if lazy_daemon.knows(self.name):
             return lazy_daemon.model(self.name)
-        return self._shelf.get(self._key, self._loader)
+        return self._shelf.get(self._key, self.lazyd_loader)
 
     async def aload(self) -> Any:
         """The same for asyncio: something whose methods are awaited. A loader runs in a thread, and so do its
@@ -108,7 +114,7 @@ class Lazy:
         if found is MISSING:
             if await asyncio.to_thread(lazy_daemon.knows, self.name):
                 return lazy_daemon.async_model(self.name)
-            found = await asyncio.to_thread(self._shelf.get, self._key, self._loader)
+            found = await asyncio.to_thread(self._shelf.get, self._key, self.lazyd_loader)
         return InThreads(found)
 
     @property
@@ -127,13 +133,16 @@ class LazyFamily:
     def __init__(self, name: str, loader: Callable[[Any], Any], maxsize: int, idle_timeout: float | None) -> None:
         functools.update_wrapper(self, loader, updated=())
         self.name = name if "*" in name else f"{name}/*"
-        self._loader = loader
+        self.lazyd_loader = loader
         self._idle_timeout = idle_timeout
         self._shelf = shelf_named(self.name)
         self._shelf.maxsize = maxsize
 
     def __repr__(self) -> str:
         return f"<LazyFamily {self.name}>"
+
+    def __reduce__(self) -> Any:
+        return pickled(self, self._shelf.maxsize, self._idle_timeout)
 
     def __call__(self, key: Hashable) -> Any:
         """As `Lazy`, for one key."""
@@ -145,9 +154,17 @@ class LazyFamily:
 
     def of(self, key: Hashable) -> Lazy:
         """What stands for one key; nothing is loaded by that."""
-        load = functools.partial(self._loader, key)
+        load = functools.partial(self.lazyd_loader, key)
         return Lazy(self.name.replace("*", str(key), 1), load, self.name, key, self._idle_timeout)
 
     def unload(self, key: Hashable = MISSING) -> None:
         """Lets go of what this process has loaded for one key, or for all."""
         self._shelf.forget(key)
+
+
+def pickled(wrapper: Lazy | LazyFamily, maxsize: int | None, idle_timeout: float | None) -> Any:
+    """For other processes: by its name, as functions are, if it stands there instead of its loader; else with that."""
+    module, name = sys.modules.get(wrapper.__module__), getattr(wrapper, "__qualname__", "")
+    if name and getattr(module, name, None) is wrapper:
+        return name
+    return functools.partial(lazy, maxsize=maxsize, idle_timeout=idle_timeout), (wrapper.name, wrapper.lazyd_loader)

@@ -121,6 +121,7 @@ class PythonRuntime:
         module, attribute = _split(spec)
         progress("importing", None)
         factory = operator.attrgetter(attribute)(importlib.import_module(module))
+        factory = getattr(factory, "lazyd_loader", factory)  # what lazyd.lazy wraps, as this is that daemon's model
         progress("loading", None)
         name = () if member is None else (member,)
         return Instance(factory(*name, **spec.get("options", {})), spec["factory"])

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+import lazyd
 from lazyd.runtimes import Cancellation, member_of, runtime_named
 
 from .test_gguf import model
@@ -157,6 +158,15 @@ def test_a_familys_factory_gets_the_member_and_the_options() -> None:
     model, _ = load("Warm", "alpha", calendar="xnys")
     assert (model._instance.args, model._instance.options) == (("alpha",), {"calendar": "xnys"})
     assert model.call("public", [1], {}, stream=False, cancelled=Cancellation()) == 2
+
+
+decorated = lazyd.lazy("m", Warm)
+decorated_family = lazyd.lazy("m/*", Warm, maxsize=1)
+
+
+def test_the_loader_of_a_decorated_factory_is_called_rather_than_the_daemon_that_calls() -> None:
+    assert type(load("decorated")[0]._instance) is Warm
+    assert load("decorated_family", "alpha", n=1)[0]._instance.options == {"n": 1}
 
 
 def test_an_object_without_methods_is_a_mistake() -> None:
