@@ -23,7 +23,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from lazyd.wire.packets import MAX_PACKET_BYTES
+from lazyd.wire import packets
 
 from . import heads, manifest
 from .cache import Cache
@@ -128,8 +128,14 @@ class Server:
 
 
 def _received(connection: socket.socket) -> dict[str, Any] | None:
-    data = connection.recv(MAX_PACKET_BYTES)
-    said = json.loads(data) if data else None
+    data, ancillary, _, _ = connection.recvmsg(packets.MAX_PACKET_BYTES, packets.ANCILLARY, packets.CLOSE_ON_EXEC)
+    fds = packets.received(ancillary)
+    try:
+        said = json.loads(data) if data else None
+        if fds and isinstance(said, dict) and "memfd" in said:  # as long messages come
+            said = json.loads(packets.contents(fds[-1]))
+    finally:
+        packets.close(fds)
     return said if isinstance(said, dict) else None
 
 
