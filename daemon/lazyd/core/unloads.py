@@ -26,22 +26,20 @@ def unload(world: World, event: Unload) -> None:
         deadline=event.deadline,
         force=event.force,
         named=bool(event.models),
-        pending={},
+        pending=[instance for instance in world.instances() if instance.model in models],
     )
     for model in models:
         forget_failures(world, model)
         fetching.stop(world, model)
         model.dismissed = True
         instance = model.instance
-        if locks.end_of(world, model.key, Reason.ASKED) and instance is None:
+        if locks.end_of(world, model.key, Reason.ASKED) and instance is None and not wish.waits_for(model.key):
             wish.unloaded.append(model.key)
         if instance is None or instance.state in LOADS | PARKS:
             requests.answer_all(world, model, Cancelled(model=model.key))  # an unload ends a load
-        if instance is not None:
-            wish.pending[model.key] = instance
         world.touch(model)
     if event.all and event.force:
-        wish.unloaded += [key for key in locks.end_all(world, Reason.ASKED) if key not in wish.pending]
+        wish.unloaded += [key for key in locks.end_all(world, Reason.ASKED) if not wish.waits_for(key)]
     world.unloads[wish.request] = wish
     world.alarms.set(("unload", wish.request), wish.deadline)
     freed(world)
@@ -88,12 +86,14 @@ def forget_failures(world: World, model: Model) -> None:
 def freed(world: World) -> None:
     """Answers every `Unload` whose models have all gone, or were pinned before they had."""
     for wish in list(world.unloads.values()):
-        for key, instance in list(wish.pending.items()):
+        for instance in list(wish.pending):
+            key = instance.model.key
             if instance.worker.instances.get(key) is not instance:
-                del wish.pending[key]
-                wish.unloaded.append(key)
+                wish.pending.remove(instance)
+                if not wish.waits_for(key):
+                    wish.unloaded.append(key)
             elif not wish.means(instance) and instance.state is not State.UNLOADING:
-                del wish.pending[key]
+                wish.pending.remove(instance)
         if not wish.pending:
             end(world, wish.request)
             world.answer(wish.request, Unloaded(unloaded=tuple(wish.unloaded)))
@@ -104,8 +104,7 @@ def deadline_passed(world: World, request: int) -> None:
     wish = world.unloads.get(request)
     if wish is None:
         return
-    pending = list(wish.pending.values())
-    left = max(pending, key=lambda instance: (instance.in_flight, instance.protected_until > world.now))
+    left = max(wish.pending, key=lambda instance: (instance.in_flight, instance.protected_until > world.now))
     reason = "; ".join(used(world, left)) or None if not left.in_flight else None
     is_used = left.in_flight > 0 or left.protected_until > world.now
     end(world, request)
@@ -119,7 +118,7 @@ def deadline_passed(world: World, request: int) -> None:
 def end(world: World, request: int) -> None:
     wish = world.unloads.pop(request)
     world.alarms.clear(("unload", request))
-    for instance in wish.pending.values():
+    for instance in wish.pending:
         world.touch(instance.model)
 
 

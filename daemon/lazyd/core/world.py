@@ -36,15 +36,19 @@ class UnloadWish:
     force: bool
     named: bool
     """By name even what is pinned or resident is freed; a choice among all leaves it alone."""
-    pending: dict[str, Instance]
-    """By model key: what is not gone yet."""
+    pending: list[Instance]
+    """What is not gone yet: of each model its life, and those before it that are still on their way out."""
     unloaded: list[str] = field(default_factory=list)
 
     def means(self, instance: Instance) -> bool:
         """Whether it still asks for this instance to leave, which may have been pinned meanwhile."""
-        if self.pending.get(instance.model.key) is not instance:
+        if instance not in self.pending:
             return False
         return self.named or self.force or not instance.model.kept
+
+    def waits_for(self, key: str) -> bool:
+        """Whether a model of this key is not gone yet."""
+        return any(instance.model.key == key for instance in self.pending)
 
 
 @dataclass(slots=True)

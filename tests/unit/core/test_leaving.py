@@ -268,6 +268,20 @@ def test_a_request_during_an_unload_loads_again_beside_the_dying_worker() -> Non
     story.granted(request)
 
 
+def test_an_unload_waits_for_the_life_before_too_if_that_is_still_leaving() -> None:
+    story = Story(spec("gemma"))
+    story.hot("gemma")
+    story.unload("gemma")
+    story.answer_drain("gemma")
+    old = story.worker("gemma")
+    story.get("gemma")
+    request = story.unload("gemma")
+    story.exit("gemma", status=0)
+    assert request not in story.answers
+    story.tell(events.WorkerExited(worker=old, status=0))
+    assert story.answers[request] == answers.Unloaded(unloaded=("gemma",))
+
+
 def test_bytes_stay_booked_until_the_worker_is_seen_to_be_gone() -> None:
     story = Story(spec("a"), spec("b"), sizes={"a": 6, "b": 6})
     story.hot("a")
