@@ -145,8 +145,7 @@ class Connection:
         budget = _READ_AT_ONCE
         while budget > 0 and self.state in (State.GREETING, State.OPEN) and len(self.calls) < MAX_CALLS:
             try:
-                space = self._reader.space()
-                count = self._socket.recv_into(space)
+                count = self._socket.recv_into(self._reader.space())
                 frames = self._reader.received(count) if count else []
             except (BlockingIOError, InterruptedError):
                 return None
@@ -159,8 +158,8 @@ class Connection:
             budget -= count
             for frame in frames:
                 self._heard(frame)
-            if frames and count < len(space):
-                break  # that was all; if not, the loop comes back
+            if frames:
+                break  # the loop comes back if there is more; meanwhile the model's thread may have its turn
         self._watch()
         return None
 
