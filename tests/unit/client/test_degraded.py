@@ -18,6 +18,7 @@ def shown() -> Iterator[list[warnings.WarningMessage]]:
     """The warnings that a program shows: one for each place and text."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("default")
+        warnings.simplefilter("ignore", ResourceWarning)  # of what other tests have left, whenever it is collected
         yield caught
 
 
