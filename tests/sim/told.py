@@ -512,8 +512,9 @@ class Told:
                 self._is_warmed(worker, told.model)
             if told.warmup == "failed" and thing.stage is Stage.READY:
                 self._is_unfit(told.model, thing)
-            elif told.state == "warming" or told.warmup == "running":
-                thing.warming = self._world.clock.now
+            else:
+                is_warming = told.state == "warming" or told.warmup == "running"
+                thing.warming = self._world.clock.now if is_warming else None
             worker.objects[told.model] = thing
         for model, was in old.items():
             still_goes = was.stage is Stage.UNLOADING and known is not None and model in known.objects

@@ -127,6 +127,7 @@ def unpark(world: World, instance: Instance, placement: Placement) -> None:
     """Books what it needs again, and has it load. The booking was decided to fit."""
     worker, model = instance.worker, instance.model
     held = world.ledger.held(worker.id)
+    worker.service = worker.service or dict(worker.promised)  # one that was found parked: its RAM is given back after
     world.ledger.rebook(
         worker.id, held | {name: n + held.get(name, 0) for name, n in placement.booking.items()}, world.now
     )

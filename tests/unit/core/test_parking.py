@@ -244,6 +244,15 @@ def test_an_adopted_parked_model_comes_back_only_where_there_is_room() -> None:
     assert story.count(effects.UnparkObject) == 1
 
 
+def test_an_adopted_parked_model_that_is_back_is_booked_with_no_more_ram_than_before() -> None:
+    story = adopted(parked())
+    story.tell(events.WorkerMeasured(worker="adopted", bytes_by_device={"ram": 3 * GIB}))
+    story.get("a", timeout=60)
+    story.tell(events.ObjectReady(worker="adopted", model="a", parks=True))
+    story.tell(events.WorkerMeasured(worker="adopted", bytes_by_device={"ram": GIB // 2}))
+    assert story.core.world.ledger.held("adopted") == {"gpu0": 6 * GIB, "ram": int(0.6 * GIB)}
+
+
 def test_an_adopted_parked_model_whose_gpu_is_taken_loads_elsewhere() -> None:
     story = adopted(parked(device="gpu"), gpus_gib=(10, 8))
     story.strangers["gpu0"] = 9 * GIB
