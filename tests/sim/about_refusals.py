@@ -108,12 +108,12 @@ def _its_turn_is_taken(world: World, model: str) -> bool:
 
 
 def _who_stays(world: World, but: str, *, with_busy: bool) -> list[str]:
-    """The workers that do not leave for a model."""
+    """The workers that do not leave for a model. News of a call that has begun or ended may be on its way."""
     told, found = world.manager.told, []
     for name, worker in told.workers.items():
         really = world.every_worker[name]
         kept = any(told.is_kept(model) for model in worker.objects if model != but)
-        busy = any(lease.in_flight for lease in really.leases.values())
+        busy = bool(worker.busy) or any(lease.in_flight for lease in really.leases.values())
         if kept or (with_busy and busy):
             found.append(name)
     return found

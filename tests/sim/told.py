@@ -78,6 +78,8 @@ class ToldWorker:
     is_stale: bool = False
     """The files of one of its models have changed where they were fetched from."""
     objects: dict[str, ToldObject] = field(default_factory=dict)
+    busy: dict[str, bool] = field(default_factory=dict)
+    """Leases whose calls have not ended by what the core has heard."""
 
     def is_on(self, devices: Collection[str]) -> bool:
         return any(device in devices for device in self.devices)
@@ -298,8 +300,17 @@ class Told:
         thing = self._object(event.worker, lease.model) if lease is not None and not lease.given_back else None
         if thing is not None:
             thing.used = self._world.clock.now
+        if (worker := self.workers.get(event.worker)) is not None:
+            if isinstance(event, events.LeaseBusy):
+                worker.busy[event.lease] = True
+            else:
+                worker.busy.pop(event.lease, None)
 
     _hear_leaseidle = _hear_leasebusy
+
+    def _hear_leaseclosed(self, event: events.LeaseClosed) -> None:
+        if (worker := self.workers.get(event.worker)) is not None:
+            worker.busy.pop(event.lease, None)
 
     def _hear_loadprogress(self, event: events.LoadProgress) -> None:
         thing = self._object(event.worker, event.model)
@@ -498,6 +509,7 @@ class Told:
             report.memo["model"], known.spec if known else None, tuple(report.memo["booking"])
         )
         old, worker.objects = worker.objects, {}
+        worker.busy = {lease.lease: True for lease in report.leases if lease.in_flight}
         for told in report.objects:
             was = old.get(told.model)
             thing = was if was is not None and told.state in STILL_SO[was.stage] else self._found_object(told)
