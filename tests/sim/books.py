@@ -301,6 +301,7 @@ class Books:
             case effects.UnparkObject(worker=name):
                 entry = self.entries[name]
                 entry.booking |= self.way_back(entry)
+                entry.service = entry.service or dict(entry.promised)
                 entry.granted = dict(entry.booking)
                 entry.parks, entry.parked_at = False, None
                 entry.unseen.clear()
