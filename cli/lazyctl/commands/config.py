@@ -36,7 +36,7 @@ def check(session: Session, file: str | None) -> int:
         lines, status = configuration.check(files, state)
         session.say(*lines)
         return status
-    loaded = configuration.load(files, registered.known(state, repair=False))
+    loaded = configuration.load(files, registered.known(state, repair=False), contents=True)
     session.print_json(
         {
             "files": list(files.paths),

@@ -1,7 +1,8 @@
 """TOML files -> an accepted `lazyd.core.spec.Config`, or every problem with file, key and remedy.
 
 Imported by the manager (and by ``lazyctl config check``); of the rest it imports `lazyd.core.spec`,
-`lazyd.places`, `lazyd.durable` and `lazyd.runtimes.llama_cpp_locked` alone.
+`lazyd.places`, `lazyd.durable` and, of `lazyd.runtimes`, `llama_cpp_locked` and `service_words` alone. Who only checks
+or explains a configuration asks the runtimes as well (`contents`, `explaining`).
 
 - `loading` is what a caller wants: at a start, at a reload, for a check. `changes`: what a reload changed.
   `fitting`: what of it cannot work on this machine, which only the daemon knows.

@@ -178,9 +178,10 @@ def _check_together(path: KeyPath, table: Mapping[str, object], report: Report, 
 
 def _check_runtime(path: KeyPath, table: Mapping[str, object], runtime: str, report: Report, whole: bool) -> None:
     """What its runtime demands."""
-    for name in keys.REQUIRED[runtime]:
+    for name, example in keys.REQUIRED[runtime].items():
         if name not in table and whole:
-            report.wrong((*path, name), f"missing: runtime {quoted(runtime)} needs it", _example(name))
+            what = f"missing: runtime {quoted(runtime)} needs it"
+            report.wrong((*path, name), what, f"write {name} = {example}")
     for name in table:
         key = MODEL.get(name)
         if key is not None and key.only and runtime not in key.only:
@@ -202,7 +203,3 @@ def _check_options(path: KeyPath, options: Mapping[str, object], runtime: object
                 "a key of the model, given to the runtime here",
                 f"if the model's is meant, move it to [{key_text(path)}]",
             )
-
-
-def _example(name: str) -> str:
-    return f"write {name} = {MODEL[name].example}"

@@ -28,14 +28,14 @@ __all__ = [
 BUILT_RUNTIMES = ("llama_cpp", "onnx", "paddle", "python", "torchscript", "service")
 
 REQUIRED = {
-    "llama_cpp": ("path",),
-    "onnx": ("path",),
-    "paddle": ("path",),
-    "python": ("factory",),
-    "torchscript": ("path",),
-    "service": ("command",),
+    "llama_cpp": {"path": '"/var/lib/lazyd/models/gemma-3-270m-q4_k_m.gguf"'},
+    "onnx": {"path": '"/var/lib/lazyd/models/ocr/det.onnx"'},
+    "paddle": {"path": '"/var/lib/lazyd/models/ch_PP-OCRv4_det_infer"'},
+    "python": {"factory": '"autoquant.strategies:load"'},
+    "torchscript": {"path": '"/var/lib/lazyd/models/silero_vad.jit"'},
+    "service": {"command": services.EXAMPLE},
 }
-"""Keys without which a runtime has nothing to load."""
+"""Keys without which a runtime has nothing to load, and an example of each."""
 
 ONE_AT_A_TIME = ("llama_cpp",)
 """Runtimes whose models answer one call at a time."""

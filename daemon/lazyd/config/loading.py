@@ -63,6 +63,7 @@ def load(
     paths_must_exist: bool = True,
     before: Config | None = None,
     named: Collection[str] = (),
+    contents: bool = False,
 ) -> Loaded:
     """Read and check the files, with what clients have registered beside them; all problems at once.
 
@@ -104,6 +105,10 @@ def load(
         )
     paths = Report(sources.locate)
     reachable.check(config, paths.wrong)
+    if contents:
+        from . import contents as of_files
+
+        of_files.check(config.models.values(), paths.models | report.models, report.warn)
     its_own = [problem for problem in paths.problems if not paths_must_exist or problem.file == REGISTERED]
     problems = [
         *sources.problems,
@@ -182,7 +187,8 @@ def check(files: Files, state_dir: str | None = None) -> tuple[list[str], int]:
     """
     from . import registered
 
-    loaded = load(files, registered.known(state_dir, repair=False) if state_dir is not None else None)
+    known = registered.known(state_dir, repair=False) if state_dir is not None else None
+    loaded = load(files, known, contents=True)
     lines = [str(problem) for problem in loaded.problems]
     lines += [f"warning: {warning}" for warning in (*loaded.warnings, *loaded.unreadable, *loaded.found)]
     if loaded.config is not None:

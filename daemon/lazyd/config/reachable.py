@@ -15,6 +15,9 @@ _HINTS = 20
 """Beyond so many missing files a nearest name is not searched: a file system that is not
 mounted must not cost a listing for each of 10,000 models."""
 
+FILES = ("llama_cpp", "onnx", "torchscript")
+"""Runtimes of which a model is a file, and no directory."""
+
 Tell = Callable[[KeyPath, str, str], None]
 
 
@@ -34,8 +37,7 @@ class _Look:
         """Key, path and what is wrong with it."""
         looked: list[tuple[KeyPath, str, str | None]] = []
         if spec.path and not is_url(spec.path):
-            # A directory can be a model, though not one of llama_cpp.
-            looked.append((("path",), spec.path, _file(spec.path, directory=spec.runtime != "llama_cpp")))
+            looked.append((("path",), spec.path, _file(spec.path, directory=spec.runtime not in FILES)))
         if spec.env_file:
             looked.append((("env_file",), spec.env_file, _file(spec.env_file)))
         if spec.python:
@@ -51,8 +53,10 @@ class _Look:
 
     def remedy(self, path: str) -> str:
         try:
-            os.lstat(path)
-            return "let lazyd's user read it"
+            mode = os.stat(path).st_mode
+            if stat.S_ISDIR(mode):
+                return "name the file in it"
+            return "let lazyd's user read it" if stat.S_ISREG(mode) else "name a file"
         except PermissionError:
             return "let lazyd's user into its directory"
         except OSError:

@@ -10,6 +10,7 @@ All of a whole runtime that serves text files:
 
     class Runtime:
         name, imports = "text", ()
+        def options(self): return ()
         def final_env(self, spec): return {}
         OUT_OF_MEMORY, dry_run = out_of_memory.signs(), None
         def out_of_memory(self, error): return out_of_memory.is_in(error, self.OUT_OF_MEMORY)
@@ -45,6 +46,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     import re
     from collections.abc import Callable, Sequence
+
+    from .option_tables import Option
 
     Progress = Callable[[str, "float | None"], None]
     """Told a phase and the fraction done, where it is known. Raises `LoadAborted`."""
@@ -139,6 +142,9 @@ class Runtime(Protocol):
     name: str
     imports: Sequence[str]
     """The modules that cost the time: a zygote imports them once for all workers."""
+
+    def options(self) -> Sequence[Option] | None:
+        """What may stand in a model's `options`; None: its model knows."""
 
     def final_env(self, spec: dict[str, Any]) -> dict[str, str]:
         """Variables that must be set before the interpreter starts; the spec's own win."""

@@ -17,6 +17,7 @@ numpy is imported by `fitted` and `fit` alone. Python 3.9 and later.
 from __future__ import annotations
 
 import difflib
+import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 
 TEXT = "str"
 """The type of arrays of text: of any length, where numpy has a type for each length."""
+_LONGEST_NAME = 12
+"""Of a dimension, as people read it: exporters write such as ``p2o.DynamicDimension.0``, which says nothing."""
+_SAYS_SOMETHING = re.compile(rf"[A-Za-z_]\w{{,{_LONGEST_NAME - 1}}}", re.ASCII)
 _INTO = {"b": "b", "i": "iufc", "u": "iufc", "f": "fc", "c": "c"}
 """By the kind (as numpy has it) of numbers in a list: the kinds of arrays that they may become."""
 _PLAIN = (*_INTO, "U", "S")
@@ -84,7 +88,10 @@ def fitted(given: Mapping[str, Any], ports: Sequence[Port]) -> dict[str, Any]:
             except ValueError as error:
                 wrong.append(str(error))
     if wrong:
-        raise ValueError(f"{'; '.join(wrong)}; expected {signature(ports)}")
+        told = "; ".join(wrong)
+        raise ValueError(
+            told if all(str(port.kind) in told for port in ports) else f"{told}; expected {signature(ports)}"
+        )
     return arrays
 
 
@@ -181,8 +188,14 @@ def _fits(shape: Sequence[int], wanted: Sequence[int | str | None]) -> bool:
 
 
 def _kind(dtype: str | None, shape: Sequence[int | str | None] | None) -> str:
-    dimensions = "…" if shape is None else ",".join("?" if n is None else str(n) for n in shape)
+    dimensions = "…" if shape is None else ",".join(map(_length, shape))
     return f"{dtype or 'any'}[{dimensions}]"
+
+
+def _length(dimension: int | str | None) -> str:
+    """Of one dimension: its length, or its name where that is a word."""
+    unnamed = dimension is None or (isinstance(dimension, str) and not _SAYS_SOMETHING.fullmatch(dimension))
+    return "?" if unnamed else str(dimension)
 
 
 def _said(value: Any) -> str:

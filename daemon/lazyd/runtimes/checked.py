@@ -71,15 +71,22 @@ def known_options(options: Iterable[str], known: Iterable[str], what: str) -> No
     allowed = sorted(known)
     for option in options:
         if option not in allowed:
-            near = difflib.get_close_matches(option, allowed, n=1)
-            advice = f"did you mean {near[0]}?" if near else f"it knows {', '.join(allowed)}"
-            raise ValueError(f"{what} has no option {option!r}; {advice}")
+            others = f"it knows {', '.join(allowed)}" if allowed else "it has none at all"
+            raise ValueError(f"{what} has no option {option!r}; {_meant(option, allowed) or others}")
 
 
-def whole_number(name: str, value: Any, least: int = 0) -> int:
+def whole_number(name: str, value: Any, least: int | None = 0) -> int:
     """An option that is one. Raises `ValueError`."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise ValueError(f"the option {name} is a whole number, {least} or more, not {value!r}")
+    if isinstance(value, bool) or not isinstance(value, int) or (least is not None and value < least):
+        wanted = "a whole number" if least is None else f"a whole number, {least} or more"
+        raise ValueError(f"the option {name} is {wanted}, not {value!r}")
+    return value
+
+
+def number(name: str, value: Any) -> float:
+    """An option that is one. Raises `ValueError`."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise ValueError(f"the option {name} is a number, not {value!r}")
     return value
 
 
@@ -90,11 +97,40 @@ def switch(name: str, value: Any) -> bool:
     return value
 
 
+def text(name: str, value: Any) -> str:
+    """An option that is one. Raises `ValueError`."""
+    if not isinstance(value, str):
+        raise ValueError(f"the option {name} is a text in quotes, not {value!r}")
+    return value
+
+
 def choice(name: str, value: Any, choices: Iterable[str]) -> str:
     """An option that is one of these words. Raises `ValueError`."""
     if value not in (known := tuple(choices)):
-        raise ValueError(f"the option {name} is {', '.join(known)}, not {value!r}")
+        meant = _meant(value, known) if isinstance(value, str) else None
+        raise ValueError(
+            f"the option {name} is one of {', '.join(known)}, not {value!r}" + (f"; {meant}" if meant else "")
+        )
     return str(value)
+
+
+def a_list(name: str, value: Any) -> list[Any]:
+    """An option that is one. Raises `ValueError`."""
+    if not isinstance(value, (list, tuple)):
+        raise ValueError(f"the option {name} is a list, not {value!r}")
+    return list(value)
+
+
+def a_table(name: str, value: Any) -> dict[str, Any]:
+    """An option that is one. Raises `ValueError`."""
+    if not isinstance(value, dict):
+        raise ValueError(f"the option {name} is a table, not {value!r}")
+    return value
+
+
+def _meant(word: str, known: Iterable[str]) -> str | None:
+    near = difflib.get_close_matches(word, list(known), n=1)
+    return f"did you mean {near[0]}?" if near else None
 
 
 def trust(spec: dict[str, Any], what: str) -> None:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from . import Progress
     from .llama_cpp_model import LlamaModel
+    from .option_tables import Option
 
 
 class LlamaCppRuntime:
@@ -32,6 +33,11 @@ class LlamaCppRuntime:
     imports: Sequence[str] = ("llama_cpp", "lazyd.runtimes.llama_cpp_model", "lazyd.runtimes.llama_cpp_dry_run")
     OUT_OF_MEMORY = out_of_memory.signs(r"llama_decode returned -2\b", r"llama_encode returned -2\b", r"\(code -2\)")
     """Where a computation finds no memory llama.cpp returns -2; 1 is a context that is full."""
+
+    def options(self) -> Sequence[Option]:
+        from .llama_cpp_table import OPTIONS
+
+        return OPTIONS
 
     def final_env(self, spec: dict[str, Any]) -> dict[str, str]:  # noqa: ARG002
         # Where it aborts ggml would start gdb, if there is one: that takes seconds, and pages of the log.

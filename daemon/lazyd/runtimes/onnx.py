@@ -16,15 +16,16 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from . import arrays, checked, onnx_head, onnx_library, out_of_memory
+from . import arrays, checked, onnx_head, onnx_library, out_of_memory, runs
 from .checked import MIB
-from .onnx_options import Options
+from .onnx_options import OPTIONS, Options
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from . import Progress
     from .onnx_model import OnnxModel
+    from .option_tables import Option
 
 _PROCESS_BYTES = 64 * MIB
 """A worker with onnxruntime and numpy, and what a session needs whatever its model."""
@@ -47,6 +48,9 @@ class OnnxRuntime:
     )
     """What its arenas and its kernels say."""
 
+    def options(self) -> Sequence[Option]:
+        return OPTIONS
+
     def final_env(self, spec: dict[str, Any]) -> dict[str, str]:  # noqa: ARG002
         # Telemetry has a thread, which does not survive being forked.
         return {"ORT_DISABLE_TELEMETRY": "1"}
@@ -59,6 +63,7 @@ class OnnxRuntime:
             "producer": head.producer,
             "name": head.graph,
             "opsets": head.opsets,
+            "methods": {runs.METHOD: runs.signature(head.inputs, head.outputs)},
             "inputs": arrays.described(head.inputs),
             "outputs": arrays.described(head.outputs),
             "parameters": head.parameters,

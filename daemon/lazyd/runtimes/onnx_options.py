@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from . import checked
+from . import checked, option_tables
+from .option_tables import SWITCH, TEXT, Kind, Option, whole_number
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
 CPU, CUDA = "CPUExecutionProvider", "CUDAExecutionProvider"
 ON_GPUS = (CUDA, "TensorrtExecutionProvider", "NvTensorRTRTXExecutionProvider")
 
-NUMBERS = ("intra_op_num_threads", "inter_op_num_threads", "log_severity_level")
-SWITCHES = ("enable_cpu_mem_arena", "enable_mem_pattern", "enable_mem_reuse", "use_deterministic_compute")
 CHOICES = {
     "execution_mode": {"sequential": "ORT_SEQUENTIAL", "parallel": "ORT_PARALLEL"},
     "graph_optimization_level": {
@@ -32,7 +31,89 @@ CHOICES = {
 """By option: what it may be, and what that is called in the library's class of the same name."""
 SESSION, RUN, DIMENSIONS = "session_config_entries", "run_config_entries", "free_dimension_override_by_name"
 PROVIDERS, SHRINKAGE = "providers", "memory_arena_shrinkage"
-KNOWN = (*NUMBERS, *SWITCHES, *CHOICES, SESSION, RUN, DIMENSIONS, PROVIDERS, SHRINKAGE)
+
+
+def _choice(name: str) -> Kind:
+    """By our word or by the library's."""
+    choices = CHOICES[name]
+    ours = option_tables.choice(choices)
+    return Kind(
+        ours.words,
+        lambda name, value: value if value in choices.values() else choices[ours.read(name, value)],
+    )
+
+
+def _provider(name: str, entry: Any) -> tuple[str, dict[str, Any]]:
+    """A name, or a name with a table of options."""
+    provider, own = entry if isinstance(entry, (list, tuple)) and len(entry) == 2 else (entry, {})
+    if not isinstance(provider, str) or not isinstance(own, dict):
+        raise ValueError(f'an entry of {name.partition("[")[0]} is a name, or ["NAME", {{…}}], not {entry!r}')
+    return provider, own
+
+
+_ATTRIBUTES = (
+    Option(
+        "intra_op_num_threads",
+        whole_number(0),
+        "Threads that compute one operation. 0: as onnxruntime chooses.",
+        "0",
+    ),
+    Option(
+        "inter_op_num_threads",
+        whole_number(0),
+        "Operations that are computed at once, where execution_mode is parallel. 0: as onnxruntime chooses.",
+        "0",
+    ),
+    Option("log_severity_level", whole_number(0), "What goes to the worker's log: 0 (all) to 4 (fatal).", "2"),
+    Option("enable_cpu_mem_arena", SWITCH, "Memory of a call is kept for the next one.", "true"),
+    Option("enable_mem_pattern", SWITCH, "Where inputs keep their shapes, memory is planned once.", "true"),
+    Option("enable_mem_reuse", SWITCH, "Memory of what is passed between operations is used again.", "true"),
+    Option("use_deterministic_compute", SWITCH, "The same inputs give the same outputs, bit by bit.", "false"),
+)
+OPTIONS = (
+    *_ATTRIBUTES,
+    Option(
+        "execution_mode",
+        _choice("execution_mode"),
+        "Whether operations that do not need each other are computed one after the other or at once.",
+        '"sequential"',
+    ),
+    Option(
+        "graph_optimization_level",
+        _choice("graph_optimization_level"),
+        "How much the graph is improved before its first use: that takes most of the load of a large one.",
+        '"all"',
+    ),
+    Option(
+        PROVIDERS,
+        Kind(
+            'list of names, or of ["NAME", {…}]',
+            lambda name, value: [_provider(name, entry) for entry in checked.a_list(name, value)],
+        ),
+        "What computes, in order of preference, each with its own options. Those for GPUs count where the model is "
+        "placed on one.",
+        "[]",
+    ),
+    Option(
+        SHRINKAGE,
+        SWITCH,
+        "After each call what was needed for it alone is given back. Costs time; for inputs that differ much in size.",
+        "false",
+    ),
+    Option(
+        DIMENSIONS,
+        option_tables.table_of(whole_number(0), "table of whole numbers"),
+        "Lengths for names of dimensions, as {N = 1}. onnxruntime passes over names that the model does not have.",
+        "{}",
+    ),
+    Option(
+        SESSION,
+        option_tables.table_of(TEXT, "table of strings"),
+        "onnxruntime's own keys of a session. It passes over those that it does not know.",
+        "{}",
+    ),
+    Option(RUN, option_tables.table_of(TEXT, "table of strings"), "onnxruntime's own keys of a call.", "{}"),
+)
 
 
 @dataclass(frozen=True)
@@ -57,21 +138,15 @@ class Options:
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> Options:
         """Raises `ValueError` for an option that is not known, or whose value is of a wrong kind."""
-        checked.known_options(given, KNOWN, "onnx")
+        read = option_tables.read(given, OPTIONS, "onnx")
         return cls(
-            attributes={
-                **{name: _number(name, given[name]) for name in NUMBERS if name in given},
-                **{name: _switch(name, given[name]) for name in SWITCHES if name in given},
-            },
-            choices={name: _choice(name, given[name]) for name in CHOICES if name in given},
-            session=_texts(SESSION, given.get(SESSION, {})),
-            run=_texts(RUN, given.get(RUN, {})),
-            dimensions={
-                name: _number(f"{DIMENSIONS}.{name}", length)
-                for name, length in _table(DIMENSIONS, given.get(DIMENSIONS, {})).items()
-            },
-            providers=[_provider(entry) for entry in _list(given.get(PROVIDERS, []))],
-            shrinks=_switch(SHRINKAGE, given.get(SHRINKAGE, False)),
+            attributes={option.name: read[option.name] for option in _ATTRIBUTES if option.name in read},
+            choices={name: read[name] for name in CHOICES if name in read},
+            session=read.get(SESSION, {}),
+            run=read.get(RUN, {}),
+            dimensions=read.get(DIMENSIONS, {}),
+            providers=read.get(PROVIDERS, []),
+            shrinks=read.get(SHRINKAGE, False),
         )
 
     @property
@@ -113,51 +188,3 @@ def _on_the_gpu(name: str, own: dict[str, Any], limit: int | None) -> dict[str, 
         return own
     limited = {} if limit is None else {"gpu_mem_limit": limit}
     return {"device_id": 0, "arena_extend_strategy": "kSameAsRequested", **limited, **own}
-
-
-def _number(name: str, value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise ValueError(f"the option {name} is a whole number, 0 or more, not {value!r}")
-    return value
-
-
-def _switch(name: str, value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise ValueError(f"the option {name} is true or false, not {value!r}")
-    return value
-
-
-def _choice(name: str, value: Any) -> str:
-    choices = CHOICES[name]
-    if value in choices.values():
-        return str(value)
-    if not isinstance(value, str) or value not in choices:
-        raise ValueError(f"the option {name} is {', '.join(choices)}, not {value!r}")
-    return choices[value]
-
-
-def _table(name: str, value: Any) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise ValueError(f"the option {name} is a table, not {value!r}")
-    return value
-
-
-def _texts(name: str, value: Any) -> dict[str, str]:
-    for key, text in _table(name, value).items():
-        if not isinstance(text, str):
-            raise ValueError(f"the option {name}.{key} is a text in quotes, not {text!r}")
-    return dict(value)
-
-
-def _list(value: Any) -> list[Any]:
-    if not isinstance(value, (list, tuple)):
-        raise ValueError(f"the option {PROVIDERS} is a list, not {value!r}")
-    return list(value)
-
-
-def _provider(entry: Any) -> tuple[str, dict[str, Any]]:
-    """A name, or a name with a table of options."""
-    name, own = entry if isinstance(entry, (list, tuple)) and len(entry) == 2 else (entry, {})
-    if not isinstance(name, str) or not isinstance(own, dict):
-        raise ValueError(f'an entry of {PROVIDERS} is a name, or ["NAME", {{…}}], not {entry!r}')
-    return name, own

@@ -14,14 +14,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from . import arrays, checked, out_of_memory, paddle_files, paddle_head, paddle_library
+from . import arrays, checked, out_of_memory, paddle_files, paddle_head, paddle_library, runs
 from .checked import MIB
-from .paddle_options import Options
+from .paddle_options import OPTIONS, Options
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from . import Progress
+    from .option_tables import Option
     from .paddle_model import PaddleModel
 
 _PROCESS_BYTES = 80 * MIB
@@ -42,6 +43,9 @@ class PaddleRuntime:
     dry_run = None
     OUT_OF_MEMORY = paddle_library.OUT_OF_MEMORY
 
+    def options(self) -> Sequence[Option]:
+        return OPTIONS
+
     def final_env(self, spec: dict[str, Any]) -> dict[str, str]:  # noqa: ARG002
         # What it tells of its own steps would fill the log of a worker; warnings and errors come through.
         return {"GLOG_minloglevel": "1"}
@@ -51,6 +55,7 @@ class PaddleRuntime:
         head = paddle_head.read(files)
         return {
             "format": head.format,
+            "methods": {runs.METHOD: runs.signature(head.inputs, head.outputs)},
             "inputs": arrays.described(head.inputs),
             "outputs": arrays.described(head.outputs),
             "parameters": head.parameters,

@@ -14,6 +14,8 @@ PROGRAMS = (".json", ".pdmodel")
 """How programs' names end; what Paddle 3 writes is first, where a directory has both."""
 PARAMETERS = ".pdiparams"
 _USUAL = "inference"
+_ANY_JSON = ".json"
+"""Also of many files that are no programs."""
 WHAT = "a program of Paddle"
 
 
@@ -40,9 +42,7 @@ def find(spec: Mapping[str, Any]) -> Files:
     if ending not in PROGRAMS:
         raise ValueError(f"{program} is not {WHAT}: its name does not end in {' or '.join(PROGRAMS)}")
     named = spec.get("options", {}).get("params", os.path.basename(stem) + PARAMETERS)
-    if not isinstance(named, str):
-        raise ValueError(f"the option params is a path, not {named!r}")
-    parameters = os.path.join(os.path.dirname(program), named)
+    parameters = os.path.join(os.path.dirname(program), checked.text("params", named))
     if not os.path.exists(parameters):
         raise ValueError(f"{parameters} is missing: the parameters of {program}; the option params names another file")
     checked.model_file(parameters, "paddle", "a file of parameters of Paddle")
@@ -50,10 +50,23 @@ def find(spec: Mapping[str, Any]) -> Files:
 
 
 def _in_directory(path: str) -> str:
-    found = sorted(name for name in os.listdir(path) if name.endswith(PROGRAMS))
+    """The program in it: the one that has the usual name, or that has parameters beside it; else the only one."""
+    names = set(os.listdir(path))
+    found = sorted(name for name in names if name.endswith(PROGRAMS))
     usual = [_USUAL + ending for ending in PROGRAMS if _USUAL + ending in found]
+    whole = [name for name in found if os.path.splitext(name)[0] + PARAMETERS in names]
+    found = whole or [name for name in found if not name.endswith(_ANY_JSON)] or found
     if usual or len(found) == 1:
         return os.path.join(path, (usual or found)[0])
     if not found:
-        raise ValueError(f"{path} has no program of Paddle: no file whose name ends in {' or '.join(PROGRAMS)}")
+        below = sorted(name for name in names if _has_program(os.path.join(path, name)))
+        advice = f"; {', '.join(below)} below it {'has' if len(below) == 1 else 'have'} one" if below else ""
+        raise ValueError(f"{path} has no program of Paddle: no file whose name ends in {' or '.join(PROGRAMS)}{advice}")
     raise ValueError(f"{path} has several programs ({', '.join(found)}): name one as the path")
+
+
+def _has_program(path: str) -> bool:
+    try:
+        return any(_USUAL + ending in os.listdir(path) for ending in PROGRAMS)
+    except OSError:
+        return False

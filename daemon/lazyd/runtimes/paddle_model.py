@@ -31,7 +31,9 @@ def load(files: Files, head: Head, options: Options, on: str, progress: Progress
     except Exception as error:
         if out_of_memory.is_in(error, OUT_OF_MEMORY):
             raise
-        raise ValueError(f"Paddle: {_line(error)}") from error
+        raise ValueError(
+            f"Paddle: {_line(error)} (of {files.program} with {files.parameters}: is one the other's?)"
+        ) from error
     progress("loaded", None)
     return PaddleModel(predictor, head.inputs, shrinks=options.shrink_memory)
 

@@ -5,21 +5,43 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from . import checked
+from . import option_tables
+from .option_tables import SWITCH, TEXT, Option, whole_number
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-SWITCHES = {
-    "feed_fetch_ops": False,
-    "memory_optim": True,
-    "ir_optim": True,
-    "glog_info": False,
-    "shrink_memory": False,
-}
-"""With what they are where nothing is said."""
-KNOWN = (*SWITCHES, "gpu_memory_pool_mb", "cpu_threads", "mkldnn", "params")
 GPU_MEMORY_POOL_MB = 256
+OPTIONS = (
+    Option(
+        "params",
+        TEXT,
+        "Another file of parameters than the one beside the program; a relative path starts at the program.",
+    ),
+    Option(
+        "gpu_memory_pool_mb",
+        whole_number(1),
+        "What is taken of a GPU at first, in MiB. Only where Paddle was compiled with CUDA and the model is on a GPU.",
+        str(GPU_MEMORY_POOL_MB),
+    ),
+    Option("feed_fetch_ops", SWITCH, "switch_use_feed_fetch_ops.", "false"),
+    Option("memory_optim", SWITCH, "Memory of what is passed between operations is used again.", "true"),
+    Option(
+        "ir_optim",
+        SWITCH,
+        "The program is rewritten before it runs. Without it loads are quicker and calls slower.",
+        "true",
+    ),
+    Option("cpu_threads", whole_number(1), "Threads that compute on processors."),
+    Option("mkldnn", SWITCH, "oneDNN computes on processors, or it does not. Paddle 3 has it on."),
+    Option(
+        "shrink_memory",
+        SWITCH,
+        "After each call what it computed with is given back. Costs time; for inputs that differ much in size.",
+        "false",
+    ),
+    Option("glog_info", SWITCH, "Paddle tells in the worker's log what it does.", "false"),
+)
 
 
 @dataclass(frozen=True)
@@ -44,16 +66,16 @@ class Options:
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> Options:
         """Raises `ValueError` for an option that is not known, or whose value is of a wrong kind."""
-        checked.known_options(given, KNOWN, "paddle")
+        read = option_tables.read(given, OPTIONS, "paddle")
         return cls(
-            **{name: checked.switch(name, given.get(name, default)) for name, default in SWITCHES.items()},
-            gpu_memory_pool_mb=checked.whole_number(
-                "gpu_memory_pool_mb", given.get("gpu_memory_pool_mb", GPU_MEMORY_POOL_MB), 1
-            ),
-            cpu_threads=checked.whole_number("cpu_threads", given["cpu_threads"], 1)
-            if "cpu_threads" in given
-            else None,
-            mkldnn=checked.switch("mkldnn", given["mkldnn"]) if "mkldnn" in given else None,
+            feed_fetch_ops=read.get("feed_fetch_ops", False),
+            memory_optim=read.get("memory_optim", True),
+            ir_optim=read.get("ir_optim", True),
+            glog_info=read.get("glog_info", False),
+            shrink_memory=read.get("shrink_memory", False),
+            gpu_memory_pool_mb=read.get("gpu_memory_pool_mb", GPU_MEMORY_POOL_MB),
+            cpu_threads=read.get("cpu_threads"),
+            mkldnn=read.get("mkldnn"),
         )
 
     def apply(self, config: Any, on: str, *, is_json: bool) -> None:

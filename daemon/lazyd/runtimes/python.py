@@ -95,6 +95,9 @@ class PythonRuntime:
     dry_run = None
     OUT_OF_MEMORY = out_of_memory.signs()
 
+    def options(self) -> None:
+        """The factory takes them."""
+
     def final_env(self, spec: dict[str, Any]) -> dict[str, str]:  # noqa: ARG002
         # The user's code may import onnxruntime, whose telemetry thread does not survive being forked.
         return {"ORT_DISABLE_TELEMETRY": "1"}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from . import arrays
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from .arrays import Port
 
@@ -16,6 +16,13 @@ METHOD = "run"
 
 def arguments(args: Sequence[Any], kwargs: dict[str, Any], ports: Sequence[Port]) -> tuple[Any, Any]:
     """Inputs and outputs, however they are given. Raises `TypeError`, with what is expected."""
+    by_name = [port.name for port in ports if port.name in kwargs]
+    if by_name:
+        object_ = "{" + ", ".join(f'"{name}": …' for name in by_name) + "}"
+        raise TypeError(
+            f"inputs are one argument, {object_}, not arguments by name (for lazyctl: '[{object_}]'); "
+            f"the inputs are {arrays.signature(ports)}"
+        )
     try:
         return _run(*args, **kwargs)
     except TypeError as error:
@@ -44,6 +51,11 @@ def warmup_arguments(
     if args or "inputs" in kwargs:
         return args, kwargs
     return [{port.name: zeros(port) for port in ports}], kwargs
+
+
+def signature(inputs: Iterable[Port], outputs: Iterable[Port]) -> str:
+    """One line: ``run({x: float32[N,3,H,W]}) -> {y: float32[N]}``."""
+    return f"{METHOD}({{{arrays.signature(inputs)}}}) -> {{{arrays.signature(outputs)}}}"
 
 
 def zeros(port: Port) -> Any:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from . import Progress
+    from .option_tables import Option
 
 TRIES = 3
 """So many ports are tried, where others were quicker to take them."""
@@ -46,6 +47,9 @@ class ServiceRuntime:
     imports: Sequence[str] = ("http.client", "subprocess")
     dry_run = None
     OUT_OF_MEMORY = out_of_memory.signs()
+
+    def options(self) -> Sequence[Option]:
+        return ()
 
     def final_env(self, spec: dict[str, Any]) -> dict[str, str]:  # noqa: ARG002
         return {"PYTHONUNBUFFERED": "1"}  # what a program in Python writes is seen when it is written

@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING, Any
 from . import arrays, checked, out_of_memory, torchscript_head, torchscript_library
 from .checked import MIB
 from .torchscript_head import Head, Kind
-from .torchscript_options import Options
+from .torchscript_options import OPTIONS, Options
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from . import Progress
+    from .option_tables import Option
     from .torchscript_model import TorchModel
 
 _PROCESS_BYTES = 96 * MIB
@@ -43,6 +44,9 @@ class TorchScriptRuntime:
     dry_run = None
     OUT_OF_MEMORY = torchscript_library.OUT_OF_MEMORY
 
+    def options(self) -> Sequence[Option]:
+        return OPTIONS
+
     def final_env(self, spec: dict[str, Any]) -> dict[str, str]:  # noqa: ARG002
         # To ask CUDA whether there are GPUs would make it unfit for being forked; the driver can be asked instead.
         return {"PYTORCH_NVML_BASED_CUDA_CHECK": "1"}
@@ -60,6 +64,8 @@ class TorchScriptRuntime:
             signatures = {name: str(method) for name, method in head.methods.items() if not name.startswith("_")}
             return {**described, "methods": signatures}
         if head.inputs is not None:
+            gives = "" if head.outputs is None else f" -> {arrays.signature(head.outputs)}"
+            described["methods"] = {"forward": f"forward({arrays.signature(head.inputs)}){gives}"}
             described["inputs"] = arrays.described(head.inputs)
         if head.outputs is not None:
             described["outputs"] = arrays.described(head.outputs)

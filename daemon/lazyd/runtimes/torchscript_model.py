@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 _FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 _METHOD = "forward"
+_KIND_OF_ERROR = re.compile(r"^(builtins\.)?(\w+Error: |Exception: )?", re.ASCII)
+"""TorchScript's lines begin with it. Who called is told one kind of error, and not two."""
 _BFLOAT16 = "bfloat16"
 """numpy has no such type: callers send and get float32."""
 
@@ -65,7 +68,7 @@ class TorchModel:
             except (RuntimeError, torch.jit.Error, TypeError, AssertionError) as error:
                 if out_of_memory.is_in(error, OUT_OF_MEMORY):
                     raise
-                raise ValueError(_last_line(error) + self._expected(signature)) from error
+                raise ValueError(_last_line(error) + self._expected(signature, args, kwargs)) from error
 
     def close(self) -> None:
         del self._module
@@ -84,7 +87,12 @@ class TorchModel:
     ) -> tuple[list[Any], dict[str, Any]]:
         """Zeros where nothing else is given and the file says what is taken. Raises `ValueError` if a length is not
         known."""
-        if args or kwargs or method != _METHOD or self._ports is None:
+        if args or kwargs:
+            return args, kwargs
+        signature = self._signatures.get(method)
+        if signature is not None and signature.needs_arguments:
+            raise ValueError(f"{signature} is not called without arguments: say in warmup.args with which")
+        if method != _METHOD or self._ports is None:
             return args, kwargs
         return [runs.zeros(port) for port in self._ports], kwargs
 
@@ -190,11 +198,13 @@ class TorchModel:
             return {key: self._plain(item) for key, item in value.items()}
         return value
 
-    def _expected(self, signature: Signature | None) -> str:
-        """The end of a line about wrong inputs."""
+    def _expected(self, signature: Signature | None, args: Sequence[Any], kwargs: dict[str, Any]) -> str:
+        """The end of a line about inputs that the module refuses: nobody else can say which of them is wrong."""
         if self._ports is not None:
             return f"; expected {arrays.signature(self._ports)}"
-        return "" if signature is None else f"; expected {signature}"
+        if signature is None:
+            return ""
+        return f"; expected {signature}, given {signature.given(signature.bound(args, kwargs))}"
 
 
 def _device(on: str) -> Any:
@@ -210,4 +220,4 @@ def _last_line(error: BaseException) -> str:
     """What is wrong: TorchScript puts it after where it was, and of an argument's type before."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
     line = lines[-1] if lines[0].startswith("The following operation failed") else lines[0]
-    return line[len("builtins.") :] if line.startswith("builtins.") else line
+    return _KIND_OF_ERROR.sub("", line) or line

@@ -63,6 +63,15 @@ class Signature(NamedTuple):
         """An error that shows what is expected."""
         return ValueError(f"{what}; expected {self}")
 
+    def given(self, bound: dict[str, Any]) -> str:
+        """What a caller has sent, in one line: ``x: float64[1,512], sr: 16000``."""
+        return ", ".join(f"{name}: {_shown(value)}" for name, value in bound.items()) or "nothing"
+
+    @property
+    def needs_arguments(self) -> bool:
+        """It cannot be called with none."""
+        return any(parameter.default is None for parameter in self.parameters)
+
     def _look_at(self, parameter: Parameter, value: Any) -> None:
         kind = without_optional(parameter.kind)
         if value is None and kind != parameter.kind:
@@ -141,11 +150,17 @@ _CALLED = {
 }
 
 
+def _shown(value: Any) -> str:
+    if hasattr(value, "dtype"):
+        return f"{value.dtype}[{','.join(map(str, value.shape))}]"
+    return repr(value) if isinstance(value, (bool, int, float)) or value is None else _called(value)
+
+
 def _called(value: Any) -> str:
     """What kind of thing a caller has sent."""
     if value is None:
         return "nothing"
     if hasattr(value, "dtype"):
-        return f"an array {value.dtype}{list(value.shape)}"
+        return f"an array {_shown(value)}"
     known = {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}
     return known.get(type(value), f"a {type(value).__name__}")

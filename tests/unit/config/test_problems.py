@@ -184,6 +184,10 @@ def test_only_a_file_that_is_fetched_has_a_checksum(lines: Lines) -> None:
         ("a = 'gema'", 'aliases.a: no model "gema"; did you mean gemma?'),
         ("a = 'zzz'", 'no model "zzz"; name a model that is configured'),
         ("a = 'a'", "aliases.a: goes round: a -> a; let it name a model"),
+        (
+            "\n".join(f"a{n} = '{f'a{n + 1}' if n < 7 else 'ocr'}'" for n in range(8)),
+            "aliases.a0: leads to its model over 7 others, of which 6 are allowed; let it name a model",
+        ),
         ("gemma = 'ocr:3'", "aliases.gemma: a model has this name"),
         ("ocr = 'gemma'", "aliases.ocr: a model has this name"),
         ("'s/x' = 'gemma'", "a model has this name"),
@@ -419,5 +423,5 @@ def test_check_prints_a_line_each_and_exits_1(write: Write, tmp_path: Path) -> N
     (tmp_path / "m.gguf").touch()
     lines, status = config.check(write(MODEL_M.replace("/m.gguf", "m.gguf") + "options = {pin = 1}\n"))
     assert status == 0
-    assert lines[0].startswith("warning: ")
-    assert lines[1] == f"ok: 1 model ({tmp_path}/0.toml)"
+    assert [line.split(": ")[2] for line in lines[:-1]] == ["models.m.path", "models.m.options.pin"]
+    assert lines[-1] == f"ok: 1 model ({tmp_path}/0.toml)"

@@ -150,7 +150,12 @@ def test_outputs_come_by_name_all_or_those_that_are_wanted(pair: Any) -> None:
         (({"a": [[1]], "b": [[1, 2]]},), {}, r"'a' is float32\[1,1\], not float32\[N,2\]"),
         (({"a": [[1, 2]], "b": [[1, 2]]}, ["c"]), {}, "'c' is no output; there are a2, b2"),
         (({"a": [[1, 2]], "b": [[1, 2]]}, "a2"), {}, "outputs is a list of names, not 'a2'; there are a2, b2"),
-        ((), {"a": 1}, "unexpected keyword argument 'a'; the inputs are a: float32"),
+        (
+            (),
+            {"a": 1, "b": 2},
+            r"""one argument, {"a": …, "b": …}, .* '\[{"a": …, "b": …}\]'\); the inputs are a: float32""",
+        ),
+        ((), {"c": 1}, "unexpected keyword argument 'c'; the inputs are a: float32"),
     ],
 )
 def test_what_does_not_fit_is_told_with_what_is_expected(

@@ -160,7 +160,7 @@ def test_a_record_that_unpacks_to_gigabytes_is_not_unpacked(tmp_path: Path) -> N
     ("options", "reason"),
     [
         ({"dtyp": "float16"}, "torchscript has no option 'dtyp'; did you mean dtype?"),
-        ({"dtype": "int8"}, "the option dtype is float16, bfloat16, float32, float64, not 'int8'"),
+        ({"dtype": "int8"}, "the option dtype is one of float16, bfloat16, float32, float64, not 'int8'"),
         ({"num_threads": 0}, "the option num_threads is a whole number, 1 or more, not 0"),
         ({"num_threads": True}, "the option num_threads is a whole number, 1 or more, not True"),
     ],
@@ -216,7 +216,7 @@ class Array:
         ((Array(),), {}, "'rate' is missing"),
         ((Array(), 1.5), {}, "'rate' is a number, not a whole number"),
         ((Array(), True), {}, "'rate' is true or false, not a whole number"),
-        ((Array(), Array()), {}, "'rate' is an array float32[1, 2], not a whole number"),
+        ((Array(), Array()), {}, "'rate' is an array float32[1,2], not a whole number"),
         (("text", 1), {}, "'x' is a text, not an array"),
         ((None, 1), {}, "'x' is nothing, not an array"),
         ((Array(), 1), {"scale": "x"}, "'scale' is a text, not a number"),
