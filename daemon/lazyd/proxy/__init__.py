@@ -5,7 +5,8 @@ websockets. The process is a client of the control socket like any other, starte
 `proxy`, and outlives managers. What is not HTTP's is not known here.
 
 - `main` hears from the host which services there are, and tells it what is wrong;
-- `listening` opens their addresses, `conversation` is one client's connection, `tunnel` what becomes of a websocket;
+- `listening` opens their addresses, `conversation` is one client's connection, `exchange` one of its requests, `tunnel`
+  what becomes of a websocket;
 - `hold` keeps a service in use; `refusals` are the answers when it cannot be had;
 - `headers` says which headers are passed on, `streams` moves bytes.
 

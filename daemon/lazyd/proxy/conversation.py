@@ -13,19 +13,20 @@ from typing import TYPE_CHECKING, Any
 import h11
 
 from ..errors import LazydError
-from . import headers, refusals
+from . import refusals
+from .exchange import MOST_OF_A_HEAD, BadBody, Exchange, ServiceGone
 from .hold import Hold
 from .refusals import Refusal
 from .streams import Stream, unless_gone
-from .tunnel import ENDS, Tunnel
 
 if TYPE_CHECKING:
     from ..client.aio.client import AsyncClient
 
 log = logging.getLogger("lazyd.proxy")
 
-MOST_OF_A_HEAD = 128 * 1024
-"""Bytes."""
+LINGER_S = 5.0
+"""So long at most a connection that ends is still listened to: what is under way when it is closed would have the
+client's system throw away our answer."""
 
 
 class Conversation:
@@ -38,13 +39,15 @@ class Conversation:
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=MOST_OF_A_HEAD)
         self._is_head = False
         """The response has no body."""
+        self.is_tunnel = False
+        """It speaks another protocol from now on."""
 
     async def run(self) -> None:
         """Until the client has gone, or its connection serves for nothing more."""
         try:
             while (request := await self._request()) is not None:
                 work = asyncio.create_task(self._answer(request))
-                if not await unless_gone(self._stream, work):
+                if not await unless_gone(self._stream, work, lambda: LINGER_S if self.is_tunnel else 0.0):
                     return
                 work.result()
                 if self._http.our_state is not h11.DONE or self._http.their_state is not h11.DONE:
@@ -55,6 +58,8 @@ class Conversation:
         except OSError:
             pass  # the client has gone
         finally:
+            if self._http.their_state in (h11.SEND_BODY, h11.ERROR):
+                await self._stream.linger(LINGER_S)
             self._stream.close()
 
     async def _request(self) -> h11.Request | None:
@@ -64,8 +69,8 @@ class Conversation:
 
     async def _answer(self, request: h11.Request) -> None:
         self._is_head = request.method == b"HEAD"
-        if request.method == b"CONNECT":
-            await self._refuse(Refusal(405, "a service is no way to elsewhere"))
+        if (wrong := what_is_wrong(request)) is not None:
+            await self._refuse(wrong)
             return
         try:
             hold = Hold(self._client, self._model)
@@ -82,8 +87,10 @@ class Conversation:
             await self._refuse(refusals.broken(self._model, error))
             return
         try:
-            await _Exchange(self, request, service, hold, url).run()
-        except (h11.RemoteProtocolError, _ServiceGone) as error:
+            await Exchange(self, request, service, hold, url).run()
+        except BadBody as error:
+            await self._refuse(Refusal(400, f"this is not HTTP: {error}", closes=True))
+        except (h11.RemoteProtocolError, ServiceGone) as error:
             await self._refuse(refusals.broken(self._model, error))
         finally:
             service.close()
@@ -97,7 +104,7 @@ class Conversation:
         body = f"{refusal.line}\n".encode()
         fields = [("Content-Type", "text/plain; charset=utf-8"), ("Content-Length", str(len(body)))]
         fields += [] if refusal.retry_after_s is None else [("Retry-After", str(refusal.retry_after_s))]
-        if self._http.their_state is h11.SEND_BODY:
+        if self._http.their_state is h11.SEND_BODY and not refusal.closes:
             self._http.next_event()  # a request without a body is over
         if self._http.their_state is not h11.DONE:
             fields.append(("Connection", "close"))
@@ -133,81 +140,13 @@ class Conversation:
         return event
 
 
-class _ServiceGone(Exception):
-    """It has closed the connection in the middle, or taken no more."""
-
-
-class _Exchange:
-    """One request and its response, with the service's connection for them."""
-
-    def __init__(self, client: Conversation, request: h11.Request, service: Stream, hold: Hold, url: str) -> None:
-        self._client = client
-        self._request = request
-        self._service = service
-        self._hold = hold
-        self._url = url
-        self._http = h11.Connection(h11.CLIENT, max_incomplete_event_size=MOST_OF_A_HEAD)
-        self._upgrades = headers.upgrades(request.headers)
-
-    async def run(self) -> None:
-        """Raises `_ServiceGone`, `h11.RemoteProtocolError`; `OSError` if the client has gone."""
-        passed = headers.of_request(self._request.headers, upgrades=self._upgrades)
-        await self._send(h11.Request(method=self._request.method, target=self._request.target, headers=passed))
-        body = asyncio.create_task(self._pass_body())
-        try:
-            await self._pass_response()
-        finally:
-            body.cancel()
-            await asyncio.gather(body, return_exceptions=True)
-
-    async def _pass_body(self) -> None:
-        """The request's. If the service takes no more of it, its response tells why."""
-        with contextlib.suppress(_ServiceGone):
-            while True:
-                event = await self._client.receive()
-                if isinstance(event, h11.Data):
-                    await self._send(h11.Data(data=bytes(event.data)))
-                elif isinstance(event, h11.EndOfMessage):
-                    await self._send(h11.EndOfMessage(headers=event.headers))
-                    return
-                else:
-                    return
-
-    async def _pass_response(self) -> None:
-        while True:
-            event = await self._receive()
-            if isinstance(event, h11.InformationalResponse):
-                if event.status_code == 101:
-                    await self._become_tunnel(event)
-                    return
-            elif isinstance(event, h11.Response):
-                passed = headers.of_response(event.headers)
-                await self._client.send(
-                    h11.Response(status_code=event.status_code, headers=passed, reason=event.reason)
-                )
-            elif isinstance(event, h11.Data):
-                await self._client.send(h11.Data(data=bytes(event.data)))
-            elif isinstance(event, h11.EndOfMessage):
-                await self._client.send(h11.EndOfMessage(headers=event.headers))
-                return
-            else:
-                raise _ServiceGone("it ended before its answer was complete")
-
-    async def _become_tunnel(self, event: h11.InformationalResponse) -> None:
-        passed = headers.of_response(event.headers, upgrades=True)
-        await self._client.send(h11.InformationalResponse(status_code=101, headers=passed, reason=event.reason))
-        tunnel = Tunnel(self._client.stream, self._service, self._hold, self._url)
-        with contextlib.suppress(*ENDS):
-            await tunnel.run(self._client.http.trailing_data[0], self._http.trailing_data[0])
-
-    async def _send(self, event: Any) -> None:
-        data = self._http.send(event) or b""
-        try:
-            await self._service.write(data)
-        except OSError as error:
-            raise _ServiceGone(str(error)) from None
-
-    async def _receive(self) -> Any:
-        while (event := self._http.next_event()) is h11.NEED_DATA:
-            self._http.receive_data(await self._service.read())
-        return event
+def what_is_wrong(request: h11.Request) -> Refusal | None:
+    """Why it is not passed on. A message of which it can be doubted where it ends is none (RFC 9112, 6.1 and 6.3)."""
+    if request.http_version not in (b"1.0", b"1.1"):
+        return Refusal(505, "only HTTP/1.0 and HTTP/1.1 are spoken here", closes=True)
+    if request.method == b"CONNECT":
+        return Refusal(405, "a service is no way to elsewhere")
+    names = {name for name, _ in request.headers}
+    if b"transfer-encoding" in names and (b"content-length" in names or request.http_version == b"1.0"):
+        return Refusal(400, "this is not HTTP: it says in two ways where its body ends", closes=True)
+    return None

@@ -21,10 +21,12 @@ _OF_A_CONNECTION = frozenset(
 """What frames the body, `transfer-encoding`, stays: the body is framed in the same way."""
 
 
-def of_request(headers: Headers, *, upgrades: bool) -> list[tuple[bytes, bytes]]:
-    """For the service, whose connection is for this request alone."""
+def of_request(headers: Headers, url: str, *, upgrades: bool) -> list[tuple[bytes, bytes]]:
+    """For the service at `url`, whose connection is for this request alone."""
     given = list(headers)
     passed = _passed_on(given)
+    if not any(name == b"host" for name, _ in given):  # HTTP/1.0 has none
+        passed.insert(0, (b"host", url.removeprefix("http://").encode()))
     if upgrades:
         return [*passed, (b"connection", b"upgrade"), *((name, value) for name, value in given if name == b"upgrade")]
     return [*passed, (b"connection", b"close")]

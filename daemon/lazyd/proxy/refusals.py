@@ -15,6 +15,8 @@ class Refusal(NamedTuple):
     status: int
     line: str
     retry_after_s: int | None = None
+    closes: bool = False
+    """Nothing that comes after the request is believed."""
 
 
 _STATUSES: dict[type[LazydError], int] = {ModelNotFound: 404, PermissionDenied: 403, Timeout: 504}

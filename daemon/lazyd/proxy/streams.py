@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+from collections.abc import Callable
 from typing import Any, cast
 
 MOST_BYTES = 256 * 1024
@@ -49,6 +51,16 @@ class Stream(asyncio.Protocol):
         if self._is_lost:
             raise ConnectionResetError("the connection has ended")
 
+    async def linger(self, limit_s: float) -> None:
+        """Sends no more, and throws away what comes until the other side has gone, or time is over."""
+        if self._transport is None or self._transport.is_closing():
+            return
+        with contextlib.suppress(OSError, TimeoutError):
+            self._transport.write_eof()
+            async with asyncio.timeout(limit_s):
+                while await self.read():
+                    pass
+
     def close(self) -> None:
         """After what was written."""
         if self._transport is not None:
@@ -90,11 +102,14 @@ class Stream(asyncio.Protocol):
         self._changed.set()
 
 
-async def unless_gone(stream: Stream, work: asyncio.Task[Any]) -> bool:
-    """Waits for work that is for nobody once a stream has gone: whether it was done. It is cancelled then."""
+async def unless_gone(stream: Stream, work: asyncio.Task[Any], grace_s: Callable[[], float] = lambda: 0.0) -> bool:
+    """Waits for work that is for nobody once a stream has gone: whether it was done. It is cancelled then; `grace_s`
+    says how much later, as what came before the end may still be on its way."""
     gone = asyncio.create_task(stream.gone.wait())
     try:
         await asyncio.wait({work, gone}, return_when=asyncio.FIRST_COMPLETED)
+        if not work.done() and grace_s():
+            await asyncio.wait({work}, timeout=grace_s())
         return work.done()
     finally:
         gone.cancel()

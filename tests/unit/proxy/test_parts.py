@@ -8,6 +8,7 @@ from lazyd.errors import LazydError, LoadFailed, ModelNotFound, NoRoom, Permissi
 from lazyd.proxy import headers, refusals
 from lazyd.proxy.tunnel import is_only_pings
 
+URL = "http://127.0.0.1:9"
 GIVEN = [
     (b"host", b"a:1"),
     (b"connection", b"keep-alive, X-Mine"),
@@ -20,7 +21,7 @@ GIVEN = [
 
 
 def test_headers_of_one_connection_are_not_passed_on() -> None:
-    passed = headers.of_request(GIVEN, upgrades=False)
+    passed = headers.of_request(GIVEN, URL, upgrades=False)
     assert passed == [
         (b"host", b"a:1"),
         (b"x-other", b"2"),
@@ -34,7 +35,7 @@ def test_an_upgrade_is_passed_on_both_ways() -> None:
     asked = [(b"host", b"a"), (b"connection", b"keep-alive, Upgrade"), (b"upgrade", b"websocket")]
     assert headers.upgrades(asked)
     assert not headers.upgrades([(b"upgrade", b"websocket")])
-    passed = headers.of_request(asked, upgrades=True)
+    passed = headers.of_request(asked, URL, upgrades=True)
     assert passed == [(b"host", b"a"), (b"connection", b"upgrade"), (b"upgrade", b"websocket")]
     answer = [(b"connection", b"upgrade"), (b"upgrade", b"websocket"), (b"sec-websocket-accept", b"x")]
     assert sorted(headers.of_response(answer, upgrades=True)) == sorted(answer)
@@ -55,7 +56,7 @@ def test_an_upgrade_is_passed_on_both_ways() -> None:
 def test_a_refusal_has_a_status_one_line_and_when_to_try_again(
     error: LazydError, status: int, after_s: int | None
 ) -> None:
-    assert refusals.of(error) == (status, str(error), after_s)
+    assert refusals.of(error) == refusals.Refusal(status, str(error), after_s)
 
 
 def frame(opcode: int, data: bytes, *, masked: bool) -> bytes:
