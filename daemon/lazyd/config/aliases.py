@@ -1,6 +1,7 @@
 """Aliases: other names of models.
 
-One may mean several models, each with a weight, and one that repeats the calls of the others:
+One may name another, and mean what that means, promotions included; or several models, each with a weight, and one
+that repeats the calls of the others:
 ``reader = {"ocr:3" = 90, "ocr:4" = 10, "ocr:5" = "shadow"}`` (docs/versions.md).
 """
 
@@ -8,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from ..core.names import MAX_ALIASES
 from ..core.spec import Split
 from .given import described
 from .names import split_key
@@ -23,8 +25,8 @@ _HINTS = 20
 def check(
     table: Mapping[str, object], models: Iterable[str], report: Report, whole: bool
 ) -> tuple[dict[str, str], dict[str, Split]]:
-    """Alias -> the model's name at the end of its chain; and those that mean several. `models` are all keys that are
-    configured."""
+    """What each alias names, a model or another alias, of one that means several the one with the largest weight; and
+    those that do. `models` are all keys that are configured."""
     known = Known(models)
     targets: dict[str, str] = {}
     written: dict[str, Split] = {}
@@ -38,29 +40,28 @@ def check(
         except Wrong as wrong:
             for fault in wrong.faults:
                 report.wrong(("aliases", alias), fault.what, fault.remedy)
-    flat: dict[str, str] = {}
-    splits: dict[str, Split] = {}
+    named: dict[str, str] = {}
     unknown = _Unknown(known, {*targets, *written}, report)
     for alias in targets:
         chain = _chain(alias, targets)
         end = chain[-1]
         if end in chain[:-1]:
             report.wrong(("aliases", alias), f"goes round: {' -> '.join(chain)}", "let it name a model")
-        elif end in written:
-            splits[alias] = written[end]
+        elif len(chain) > MAX_ALIASES:
+            what = f"leads to its model over {len(chain) - 2} others, of which {MAX_ALIASES - 2} are allowed"
+            report.wrong(("aliases", alias), what, "let it name a model")
         elif known.has(end) or end in table:  # an alias that is wrong itself has its own problem
-            flat[alias] = end
+            named[alias] = targets[alias]
         elif whole:
             unknown.tell(("aliases", alias), end)
     for alias, split in written.items():
-        splits[alias] = split
+        named[alias] = _main(split)
         for name in filter(None, (*split.weights, split.shadow)):
             if name in table:
                 report.wrong(("aliases", alias, name), "an alias has no share of another", "name a model")
             elif whole and not known.has(name):
                 unknown.tell(("aliases", alias, name), name)
-    flat |= {alias: _main(split) for alias, split in splits.items()}
-    return flat, splits
+    return named, written
 
 
 class _Unknown:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from ..core.names import member_part, version_order
+from ..core.names import MAX_ALIASES, member_part, version_order
 from ..core.spec import ModelSpec
 from .aliases import Known
 from .problems import KeyPath, Report, nearest, quoted
@@ -115,7 +115,8 @@ class _Names:
         return filter(None, map(self._meant, names))
 
     def _meant(self, name: str) -> str | None:
-        name = self._others.get(name, name)
+        for _ in range(MAX_ALIASES):
+            name = self._others.get(name, name)
         if name in self._models:
             return name
         if name in self._newest:

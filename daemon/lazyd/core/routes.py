@@ -23,7 +23,7 @@ from .lifecycle import SERVES, State
 from .meanings import Compared
 from .names import MAX_ALIASES, version_order
 from .records import Model, Route, Warmth
-from .spec import Config, ModelSpec
+from .spec import Config, ModelSpec, Split
 from .world import World
 
 UNFIT = frozenset({Warmth.PENDING, Warmth.RUNNING, Warmth.FAILED})
@@ -63,7 +63,7 @@ def end_of(name: str, named: Mapping[str, str], specs: Mapping[str, ModelSpec]) 
 
 def shares_of(world: World, name: str) -> tuple[dict[str, int], str | None]:
     """The models that a name means, with their weights, and the one that repeats their calls."""
-    split = world.config.splits.get(name) if name not in world.promoted else None
+    split = split_of(world, name)
     if split is None:
         return {world.meanings[name]: 1}, None
     shares: dict[str, int] = {}
@@ -72,6 +72,16 @@ def shares_of(world: World, name: str) -> tuple[dict[str, int], str | None]:
         shares[key] = shares.get(key, 0) + weight
     shadow = split.shadow
     return shares, world.meanings.get(shadow, shadow) if shadow is not None else None
+
+
+def split_of(world: World, name: str) -> Split | None:
+    """The shares that a name means, itself or by the alias that it names, unless a person has said otherwise."""
+    aliases, splits = world.config.aliases, world.config.splits
+    for _ in range(MAX_ALIASES):
+        if name in world.promoted or name in splits or name not in aliases:
+            break
+        name = aliases[name]
+    return splits.get(name) if name not in world.promoted else None
 
 
 def route_of(world: World, name: str) -> Route | None:

@@ -132,3 +132,21 @@ def test_a_name_is_promoted_as_a_whole_or_not_at_all_while_the_daemon_stops() ->
     story.tell(events.Stop(deadline=story.now + 5))
     assert isinstance(story.promote("ocr", "ocr:3"), answers.ShuttingDown)
     assert story.core.world.meanings["ocr"] == "ocr:4"
+
+
+def test_an_alias_of_an_alias_goes_along_with_it_until_it_is_promoted_itself() -> None:
+    split = Split(weights={"ocr:3": 90, "ocr:4": 10}, shadow=None)
+    aliases = {"text": "reader", "page": "text", "one": "ocr"}
+    story = Story(*OCR, aliases=aliases, splits={"reader": split})
+    story.hot("ocr:3")
+    story.hot("ocr:4")
+    assert {story.granted(story.get("page")).version for _ in range(10)} == {"3", "4"}
+    story.promote("text", "ocr:4")
+    assert {story.granted(story.get("page")).version for _ in range(10)} == {"4"}
+    assert {story.granted(story.get("reader")).version for _ in range(10)} == {"3", "4"}
+    story.promote("page", "ocr:3")
+    story.promote("ocr", "ocr:3")
+    assert [story.granted(story.get(name)).version for name in ("page", "text", "one")] == ["3", "4", "3"]
+    story.promote("page", None)
+    story.promote("text", None)
+    assert {story.granted(story.get("page")).version for _ in range(10)} == {"3", "4"}
