@@ -188,10 +188,6 @@ def test_only_a_file_that_is_fetched_has_a_checksum(lines: Lines) -> None:
             "\n".join(f"a{n} = '{f'a{n + 1}' if n < 7 else 'ocr'}'" for n in range(8)),
             "aliases.a0: leads to its model over 7 others, of which 6 are allowed; let it name a model",
         ),
-        (
-            "\n".join(f"a{n} = '{f'a{n + 1}' if n < 7 else 'ocr'}'" for n in range(8)),
-            "aliases.a0: leads to its model over 7 others, of which 6 are allowed; let it name a model",
-        ),
         ("gemma = 'ocr:3'", "aliases.gemma: a model has this name"),
         ("ocr = 'gemma'", "aliases.ocr: a model has this name"),
         ("'s/x' = 'gemma'", "a model has this name"),
