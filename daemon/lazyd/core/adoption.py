@@ -113,6 +113,7 @@ def adopt_object(
     model = world.find(told.model) if spec is not None else None
     if model is None or model.key != told.model:
         model = leftover(told.model, worker)
+        world.models.setdefault(model.key, model)  # a name may go over from it
     loads = told.state in LOADS
     instance = Instance(
         model=model,

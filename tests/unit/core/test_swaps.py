@@ -1,5 +1,7 @@
 """A name goes over to another version while the old one is in memory."""
 
+from typing import Any
+
 import pytest
 
 from lazyd.core import answers, effects, events
@@ -255,8 +257,9 @@ def test_an_alias_that_is_edited_goes_over_by_a_swap_and_what_another_alias_mean
     assert version(story, story.get("stable")) == "3"
 
 
-def test_a_manager_that_finds_clients_of_the_old_version_goes_on_with_the_swap() -> None:
-    story = Story(OLD, NEW, host=False)
+@pytest.mark.parametrize("configured", [(OLD, NEW), (NEW,)], ids=["both", "the new one alone"])
+def test_a_manager_that_finds_clients_of_the_old_version_goes_on_with_the_swap(configured: tuple[Any, ...]) -> None:
+    story = Story(*configured, host=False)
     lease = events.LeaseReport(
         lease="l", token="t", model="ocr:3", holder=1000, granted=1.0, presented=True, called=True, route="ocr"
     )
