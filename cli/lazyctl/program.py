@@ -39,7 +39,7 @@ COMMANDS = {
     "logs": ("logs", "Show what a model's worker wrote."),
     "reload": ("reload", "Re-read the configuration."),
     "simulate": ("simulate", "Replay the recorded uses under another configuration."),
-    "config": ("config", "Check the configuration."),
+    "config": ("config", "Check the configuration, and explain its keys."),
     "version": ("version", "Show the versions of client and daemon."),
     "completion": ("completion", "Print the script that completes names in your shell."),
 }

@@ -12,12 +12,15 @@ from .readiness import FALLBACK, PREWARM, WARMUP
 from .rows import EACH_GPU, Each, Group, Key
 
 __all__ = [
+    "ALIAS",
     "BUDGET",
     "BUILT_RUNTIMES",
     "DAEMON",
+    "DISCOVER",
     "EACH_GPU",
     "FETCH",
     "MODEL",
+    "OF_THE_FACTORY",
     "REQUIRED",
     "TABLES",
     "Each",
@@ -365,3 +368,7 @@ FETCH = (
 )
 
 TABLES = ("daemon", "budget", "fetch", "models", "discover", "aliases")
+
+DISCOVER = "Every file that a pattern finds becomes a model, as long as it is there; the keys are those of all of them."
+ALIAS = "Another name of a model; or of several, with a weight each, and a shadow that repeats their calls."
+OF_THE_FACTORY = "Given to the factory, by this name."

@@ -109,7 +109,8 @@ WARMUP = Group(
         ),
         Key(
             "args",
-            "Positional arguments. A table in them may be a recipe of an array, a file or a long text, see below.",
+            "Positional arguments. A table in them may be a recipe: {shape = [1, 3, 640, 640]} of an array, {file = …} "
+            "of what is in a file, {tokens = 512} of a long text. Numbers and texts stand for themselves.",
             Arguments(),
             example="[{tokens = 512}]",
         ),

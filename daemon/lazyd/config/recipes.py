@@ -140,7 +140,7 @@ def _shape_faults(written: object) -> Iterator[Fault]:
         what = f"expected a list of whole numbers, not {described(written)}"
         yield Fault(what, "write it as [1, 3, 640, 640]", ("shape",))
     elif not written:
-        yield Fault("an empty shape", "write it as [1, 3, 640, 640]", ("shape",))
+        yield Fault("an empty shape", "write a single number as it is, as sr = 16000", ("shape",))
     elif not any(isinstance(item, list) for item in written):
         yield from _one_shape(written, "")
     elif len(written) > MAX_SHAPES:

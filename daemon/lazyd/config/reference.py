@@ -56,7 +56,7 @@ def toml() -> str:
         "",
         *_keys(_only("service")),
         *_groups(("models", "comfyui"), _only("service")),
-        "# Every file that a pattern finds becomes a model, as long as it is there; the keys are those of all of them.",
+        *_words(keys.DISCOVER),
         '#[discover."/srv/models/**/*.gguf"]',
         '#idle_timeout = "5min"',
         "",
