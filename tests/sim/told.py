@@ -505,9 +505,8 @@ class Told:
     def _found(self, report: events.WorkerReport, before: ToldWorker | None) -> ToldWorker:
         """A worker that is found: a new manager knows only this; one that had lost it also what it had ordered."""
         known = self._world.workers.get(report.worker)
-        worker = before or ToldWorker(
-            report.memo["model"], known.spec if known else None, tuple(report.memo["booking"])
-        )
+        spec = self._world.every_worker[report.worker].spec  # it may be gone by now
+        worker = before or ToldWorker(report.memo["model"], spec, tuple(report.memo["booking"]))
         old, worker.objects = worker.objects, {}
         worker.busy = {lease.lease: True for lease in report.leases if lease.in_flight}
         for told in report.objects:
