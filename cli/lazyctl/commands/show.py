@@ -13,10 +13,15 @@ from ..group import command
 from ..models import model_lines, pair_lines
 from ..names import MODEL
 from ..session import Session
+from ..terminal import Look, one_line, wrapped
 from ..units import duration, size
 
 RAW = "metadata"
 """The file's own keys, among what is said about it."""
+METHODS = "methods"
+"""By name: what each takes and answers, in one line."""
+PORTS = ("inputs", "outputs")
+"""What these lines say of arrays, in parts, for programs."""
 
 
 @command(
@@ -27,10 +32,12 @@ RAW = "metadata"
     """
 )
 @click.argument("model", type=MODEL)
-@click.option("--all", "everything", is_flag=True, help="Every key that the file has, too.")
+@click.option(
+    "--all", "everything", is_flag=True, help="Settings as they are by default, and every key of the file, too."
+)
 @click.pass_obj
 def show(session: Session, model: str, everything: bool) -> None:
-    """Show MODEL's spec, and what its file says, without loading it.
+    """Show MODEL's methods and spec, and what its file says, without loading it.
 
     Long values are shortened here; --json has them whole.
     """
@@ -39,22 +46,56 @@ def show(session: Session, model: str, everything: bool) -> None:
         session.print_json(reply)
         return
     said = dict(reply["metadata"])
-    raw = said.pop(RAW, None) or {}
+    raw, methods = said.pop(RAW, None) or {}, said.pop(METHODS, None) or {}
+    if methods:
+        said = {name: value for name, value in said.items() if name not in PORTS}
+    needs = reply["prediction"]
+    settings = flat(reply["spec"])
+    chosen = settings if everything else _chosen(settings)
     sections = {
-        "spec": [(name, _as_written(value)) for name, value in flat(reply["spec"])],
+        "spec": [(name, _as_written(value)) for name, value in chosen],
         "what its file says": _facts(said),
-        "what a load will need": _needs(reply["prediction"]),
+        "what a load will need": _needs(needs) if needs != said else [],
     }
     if everything:
         sections["its keys"] = _facts(raw)
     look = session.out
-    lines = model_lines([reply["model"]], look)
+    lines = [*model_lines([reply["model"]], look), *_methods(methods, look)]
     for title, facts in sections.items():
         if facts:
             lines += ["", look.paint(title, "bold"), *pair_lines(facts, look, lines_each=2)]
-    if raw and not everything:
-        lines += ["", look.paint(f"and {len(raw)} keys of its own: lazyctl show --all {model}", "dim")]
-    session.say(*lines)
+    session.say(*lines, *_left_out(model, len(settings) - len(chosen), 0 if everything else len(raw), look))
+
+
+def _chosen(settings: list[tuple[str, Any]]) -> list[tuple[str, Any]]:
+    """Those that say something else than what holds for every model."""
+    from lazyd.config.explaining import written
+    from lazyd.config.keys import MODEL as KEYS
+
+    usual = {key.name: key.default for key in KEYS} | {"prewarm.when": '"learned"'}
+    return [(name, value) for name, value in settings if usual.get(name) != written(value)]
+
+
+def _left_out(model: str, settings: int, keys: int, look: Look) -> list[str]:
+    """What there is besides, and how it is shown."""
+    parts = [
+        *([f"{settings} default settings"] if settings else []),
+        *([f"{keys} keys of its file"] if keys else []),
+    ]
+    return ["", look.paint(f"and {', '.join(parts)}: lazyctl show --all {model}", "dim")] if parts else []
+
+
+def _methods(methods: Mapping[str, str], look: Look) -> list[str]:
+    """What one looks for first, so nothing of it is cut off."""
+    lines = [line for told in methods.values() for line in hanging(one_line(told), look)]
+    return ["", look.paint("methods", "bold"), *lines] if lines else []
+
+
+def hanging(text: str, look: Look) -> list[str]:
+    """All of a text, indented, and further where it goes on."""
+    first, *more = wrapped(text, look.width - 2, look)
+    rest = wrapped(" ".join(more), look.width - 6, look) if more else []
+    return [f"  {first}", *(f"      {line}" for line in rest)]
 
 
 def _as_written(value: Any) -> str:

@@ -26,6 +26,15 @@ if TYPE_CHECKING:
     from .option_tables import Option
 
 
+METHODS = {
+    "complete": "complete(prompt, max_tokens=…, …) -> text; streams it piece by piece",
+    "chat": "chat([{role, content}, …], …) -> an object as of OpenAI's interface; streams chunks",
+    "embed": "embed(text or [text, …], normalize=…) -> a vector, or a list of them",
+    "tokenize": "tokenize(text) -> numbers of tokens",
+}
+"""What each takes and answers, in a line for people."""
+
+
 class LlamaCppRuntime:
     """Loads GGUF files."""
 
@@ -48,6 +57,7 @@ class LlamaCppRuntime:
         header = gguf.read(path)
         return {
             "format": f"GGUF {header.version}",
+            "methods": METHODS,
             "architecture": header.architecture,
             "name": header.metadata.get("general.name"),
             "parameters": header.parameters,

@@ -32,6 +32,13 @@ PART_OF_TIMEOUT = 0.9
 DEFAULT_LOAD_TIMEOUT_S = 120.0
 
 
+METHODS = {
+    "request": "request(method, path, body=…, headers=…) -> {status, headers, body}; streams the body as it comes",
+    "hold": "hold() streams {url}, and keeps it in use until it is cancelled",
+}
+"""What each takes and answers, in a line for people."""
+
+
 class ServiceFailed(Exception):
     """The program did not become a service. Its text says why, and what it wrote last."""
 
@@ -55,7 +62,11 @@ class ServiceRuntime:
         return {"PYTHONUNBUFFERED": "1"}  # what a program in Python writes is seen when it is written
 
     def describe(self, spec: dict[str, Any]) -> dict[str, Any]:
-        return {"command": list(spec["command"]), **({"proxy": spec["proxy"]} if spec.get("proxy") else {})}
+        return {
+            "methods": METHODS,
+            "command": list(spec["command"]),
+            **({"proxy": spec["proxy"]} if spec.get("proxy") else {}),
+        }
 
     def files(self, spec: dict[str, Any]) -> list[str]:
         found = shutil.which(spec["command"][0])

@@ -227,7 +227,30 @@ def test_show_tells_what_the_file_says_on_few_lines(daemon: Daemon, lazyctl: Laz
         "on a GPU": "gpu 700 MiB, ram 310 MiB (learned), then gpu 640 MiB",
         "in RAM": "ram 703 MiB, 253 MiB of it the file, shared (file size x 1.25)",
     }
-    assert lines[-1] == "and 2 keys of its own: lazyctl show --all gemma"
+    assert lines[-1] == "and 2 keys of its file: lazyctl show --all gemma"
+
+
+def test_show_begins_with_what_can_be_called_whole(daemon: Daemon, lazyctl: Lazyctl) -> None:
+    taken = ", ".join(f"input_{n}: float32[N,3,H,W]" for n in range(9))
+    methods = {"run": f"run({{{taken}}}) -> {{y: float32[N]}}", "other": "other() -> Tensor"}
+    metadata = {"methods": methods, "inputs": [{"name": "input_0"}], "producer": "a tool"}
+    daemon.answer("Describe", {**describe(), "metadata": metadata})
+    out = lazyctl("show", "gemma").out
+    told = out.split("\nmethods\n")[1].split("\n\n")[0]
+    assert " ".join(told.split()) == f"{methods['run']} {methods['other']}"
+    assert max(map(len, out.splitlines())) <= 80
+    assert "inputs" not in out
+
+
+def test_show_leaves_out_what_is_so_by_default(daemon: Daemon, lazyctl: Lazyctl) -> None:
+    spec = {"runtime": "onnx", "tier": "on-demand", "pin": False, "swap": "stop-first", "max_wait": "2s"}
+    daemon.answer("Describe", {**describe(), "spec": spec, "metadata": {}})
+    out = lazyctl("show", "gemma").out
+    assert [name in out for name in ("onnx", "stop-first", "on-demand", "max_wait", "pin")] == [True, True] + [
+        False
+    ] * 3
+    assert "and 3 default settings: lazyctl show --all gemma" in out
+    assert "max_wait" in lazyctl("show", "--all", "gemma").out
 
 
 def test_show_all_shortens_long_values(daemon: Daemon, lazyctl: Lazyctl) -> None:
@@ -259,8 +282,11 @@ def test_what_a_load_needs_later_is_told_with_the_mapped_file_too(daemon: Daemon
 
 
 def test_a_model_whose_needs_cannot_be_foretold_says_why(daemon: Daemon, lazyctl: Lazyctl) -> None:
-    daemon.answer("Describe", {**describe(), "prediction": {"error": "/models/gemma.gguf: No such file"}})
+    why = {"error": "/models/gemma.gguf: No such file"}
+    daemon.answer("Describe", {**describe(), "prediction": why})
     assert "error  /models/gemma.gguf: No such file" in lazyctl("show", "gemma").out
+    daemon.answer("Describe", {**describe(), "metadata": why, "prediction": why})
+    assert lazyctl("show", "gemma").out.count("No such file") == 1
 
 
 def test_status_says_why_a_model_is_where_it_is(daemon: Daemon, lazyctl: Lazyctl) -> None:

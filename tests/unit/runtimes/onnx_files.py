@@ -63,7 +63,7 @@ def model(graph: bytes, ir_version: int = 8, **metadata: str) -> bytes:
 def identity(kind: int = FLOAT, shape: tuple[int | str | None, ...] | None = ("N",), **metadata: str) -> bytes:
     """Answers y, which is x."""
     parts = (field(1, node("Identity", ["x"], ["y"])), field(11, port("x", kind, shape)))
-    return model(graph(*parts, field(12, port("y", kind, shape))), **metadata)
+    return model(graph(*parts, field(12, port("y", kind, shape))), 8, **metadata)
 
 
 def sums(weight: bytes, *more: bytes) -> bytes:
