@@ -90,9 +90,11 @@ def _row(model: dict[str, Any], wide: bool, on: bool) -> list[Cell]:
 
 
 def _doing(model: dict[str, Any]) -> str:
-    """Its state; of one whose files are fetched, how far that is: it has no memory yet."""
+    """Its state, and how many workers it has if these are several; of one whose files are fetched, how far that is: it
+    has no memory yet."""
     if model.get("phase") != "fetching":
-        return str(model["state"])
+        workers = len(model["workers"])
+        return f"{model['state']} x{workers}" if workers > 1 else str(model["state"])
     return f"fetching {_percent(model.get('fraction'))}".rstrip()
 
 

@@ -267,6 +267,14 @@ MODEL = (
         default="1",
     ),
     Key(
+        "replicas",
+        "So many workers of it at most. One more is loaded, into what is free, when all that are there are busy; the "
+        "least busy one answers, and each leaves after its own idle time. What is said of keeping the model holds for "
+        "the first.",
+        kinds.Count(1, 64),
+        default="1",
+    ),
+    Key(
         "idempotent",
         "Methods that may be repeated when the connection was lost in the middle.",
         compounds.Strings(),

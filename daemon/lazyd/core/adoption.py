@@ -61,7 +61,7 @@ def host_found(world: World, event: HostFound) -> None:
 def adopt(world: World, report: WorkerReport) -> None:
     """Books a worker as it was booked, and takes over its objects and leases."""
     key = str(report.memo.get("model", ""))
-    spec = world.config.models.get(key)
+    spec = world.specs.get(key)
     worker = Worker(
         id=report.worker,
         spec=spec or ModelSpec(name=key or "unknown", runtime="unknown"),

@@ -8,7 +8,7 @@ has failed by the old one may be loaded at once.
 
 from __future__ import annotations
 
-from . import fetching, lives, locks, names, plans, promotions
+from . import fetching, lives, locks, names, plans, promotions, replicas
 from .events import Configure
 from .ledger import CUDA, SLOTS, Device, slots_of
 from .lifecycle import State
@@ -21,10 +21,13 @@ from .world import World
 def configure(world: World, event: Configure) -> None:
     """Puts a configuration in force."""
     world.config = event.config
+    world.specs = replicas.with_replicas(event.config.models)
     promotions.mean_anew(world)
     for model in list(world.models.values()):
         follow(world, model, event.pins)
-    for spec in event.config.models.values():
+    for model in list(world.models.values()):
+        world.link(names.model_key(model.key))
+    for spec in world.specs.values():
         if spec.is_family:
             offer_places(world, spec)
         elif spec.tier is Tier.RESIDENT or spec.pin:
@@ -39,7 +42,7 @@ def configure(world: World, event: Configure) -> None:
 def users(world: World) -> dict[str, frozenset[str]]:
     """Which specs use a model, by their keys."""
     found: dict[str, set[str]] = {}
-    for spec in world.config.models.values():
+    for spec in world.specs.values():
         for name in spec.uses:
             meant = names.resolve(name, world.config.models, world.meanings)
             if meant is not None:
@@ -51,7 +54,7 @@ def follow(world: World, model: Model | None, pins: frozenset[str]) -> None:
     """Makes what is remembered of a model agree with the configuration."""
     if model is None:
         return
-    found = names.resolve(model.key, world.config.models, {})
+    found = names.resolve(model.key, world.specs, {})
     if found is None or found[0] != model.key:
         model.retired = True
         fetching.stop(world, model)

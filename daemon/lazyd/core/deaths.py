@@ -45,7 +45,8 @@ def instance_died(world: World, instance: Instance, event: WorkerExited) -> None
         if instance.warmup is Warmth.RUNNING:
             warmups.note_failure(world, instance)
         leases.bury(world, instance, event.status, event.signal, event.log)
-        lives.pause(world, model, cause, failures=model.failures + 1, forgiven=FORGIVEN_DEATHS)
+        for each in dict.fromkeys((model, model.first)):  # the calls may kill one replica after the other
+            lives.pause(world, each, cause, failures=each.failures + 1, forgiven=FORGIVEN_DEATHS)
         fails = model.retry_at and instance.state is not State.PARKING
         lives.gone(world, instance, State.FAILED if fails else State.COLD, cause)
 

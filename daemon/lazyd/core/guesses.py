@@ -43,7 +43,7 @@ def came_true(instance: Instance, now: float) -> None:
     """Somebody has come."""
     model = instance.model
     if instance.guess is not None:
-        if not instance.guess.again:
+        if not (instance.guess.again or instance.guess.beside):
             settle(model, min(MOST_STARTS * PRICE_S, left_s(model, now) + PRICE_S), now)
         instance.guess = None
 
@@ -51,7 +51,7 @@ def came_true(instance: Instance, now: float) -> None:
 def was_wrong(world: World, instance: Instance) -> None:
     """It leaves because its time is over, and nobody has come. Time in which it was pinned is not the guess's."""
     model, guess = instance.model, instance.guess
-    if guess is None or guess.again or instance.state not in SERVES:
+    if guess is None or guess.again or guess.beside or instance.state not in SERVES:
         return
     held_s = min(world.now, guess.until) - instance.load_started
     waste = settle(model, max(0.0, left_s(model, world.now) - held_s), world.now)

@@ -42,7 +42,7 @@ def grant(world: World, instance: Instance, waiter: Waiter, *, cold_start: bool)
     instance.model.heat.used(now)
     instance.served = True
     route = world.routes.get(waiter.route) if waiter.route is not None else None
-    if route is None or routes.means(route, instance.model.key):
+    if route is None or routes.means(route, instance.model.first.key):
         instance.replaced = False
     guesses.came_true(instance, now)
     world.alarms.set(("lease", lease.id), max(lease.hold_until, now + UNPRESENTED_LEASE_S))
@@ -56,12 +56,13 @@ def grant(world: World, instance: Instance, waiter: Waiter, *, cold_start: bool)
             hold_until=lease.hold_until,
             parent=lease.parent,
             route=lease.route,
-            shadow=routes.shadow_of(world, route, instance.model),
+            shadow=routes.shadow_of(world, route, instance.model.first),
         )
     )
     detour = waiter.detour
     asked, degraded = (waiter.arrived, None) if detour is None else (detour.asked, detour.why)
-    takes_turns = route is not None and len(route.shares) > 1 and waiter.sticky is None
+    is_split = route is not None and len(route.shares) > 1 and waiter.sticky is None
+    takes_turns = is_split or bool(instance.model.siblings)
     told = granted(lease, cold_start=cold_start, waited_s=now - asked, degraded=degraded, takes_turns=takes_turns)
     world.answer(waiter.request, told)
 
@@ -71,7 +72,7 @@ def granted(
 ) -> Granted:
     """What the holder of a lease is told."""
     worker = lease.instance.worker
-    name, version = split(lease.instance.model.key)
+    name, version = split(lease.instance.model.first.key)
     return Granted(
         lease=lease.id,
         token=lease.token,
@@ -114,8 +115,10 @@ def busy(world: World, event: LeaseBusy) -> None:
         world.alarms.clear(("lease", lease.id))
         if lease.stage is LeaseStage.IDLE:  # the first call was counted when the lease was granted
             lease.instance.model.heat.used(world.now)
-            expecting.arrived(world, lease.instance.model)
+            expecting.arrived(world, lease.instance.model.first)
             lease.asked = world.now
+            if lease.instance.model.siblings:
+                world.touch(lease.instance.model)
         lease.stage, lease.busy_since = LeaseStage.BUSY, world.now
         world.stirred.add(lease.instance.worker.id)
         lease.instance.last_used = world.now
@@ -125,23 +128,24 @@ def idle(world: World, event: LeaseIdle) -> None:
     """The last call under it has ended: the model works, whatever went wrong before."""
     lease = world.leases.get(event.lease)
     if lease is not None:
+        model = lease.instance.model
         tell_use(world, lease)
         is_over = lease.stage is LeaseStage.ENDING
         lease.stage = LeaseStage.IDLE
         lease.instance.last_used = world.now
         if lease.instance.warmup not in (Warmth.RUNNING, Warmth.FAILED):
-            lease.instance.model.failures = 0
+            model.failures = model.first.failures = 0
         lease.instance.worker.called = True
-        lease.instance.model.calls += event.calls
-        lease.instance.model.calls_failed += event.failed
-        world.touch(lease.instance.model)
+        model.first.calls += event.calls
+        model.first.calls_failed += event.failed
+        world.touch(model)
         if is_over:
             forget(world, lease)
 
 
 def tell_use(world: World, lease: Lease) -> None:
     """For the history: a model was used. Calls that follow each other closely are one use."""
-    model = lease.instance.model
+    model = lease.instance.model.first
     if lease.is_busy and world.settings.history and lease.asked >= model.use_told + SAME_USE_S:
         model.use_told = lease.asked
         world.emit(Used(model=model.key, began=lease.asked, busy_s=world.now - lease.busy_since))
@@ -196,7 +200,9 @@ def forget_all(world: World, instance: Instance) -> None:
 def bury(world: World, instance: Instance, status: int | None, signal: int | None, log: str) -> None:
     """The worker died: its leases are remembered for a while, with the cause."""
     for lease in list(instance.leases.values()):
-        world.obituaries[lease.id] = WorkerDied(model=instance.model.key, exit_status=status, signal=signal, log=log)
+        world.obituaries[lease.id] = WorkerDied(
+            model=instance.model.first.key, exit_status=status, signal=signal, log=log
+        )
         world.alarms.set(("obituary", lease.id), world.now + OBITUARY_S)
         forget(world, lease)
 

@@ -6,16 +6,20 @@ A name is looked up as it stands, then as an alias, then as a name whose version
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
-from .spec import ModelSpec
+if TYPE_CHECKING:
+    from .spec import ModelSpec
 
 MAX_NAME = 100
 """Characters of a member's name: it comes from outside, and becomes the name of a log file."""
 
 MAX_COMPARED = 200
+
+MARK = "#"
+"""Stands before the number of a replica in its name, ``x#2`` or ``x#2:1``. No model that people name has it."""
 
 MAX_ALIASES = 8
 """An alias may name an alias, but not for ever."""
@@ -25,6 +29,22 @@ def split(name: str) -> tuple[str, str]:
     """``name:version`` -> (name, version); the version may be empty."""
     head, _, version = name.partition(":")
     return head, version
+
+
+def replica_key(key: str, number: int) -> str:
+    """The name of a model's worker of that number, see `replicas`; the first has the model's own."""
+    name, version = split(key)
+    marked = name if number == 1 else f"{name}{MARK}{number}"
+    return f"{marked}:{version}" if version else marked
+
+
+def model_key(key: str) -> str:
+    """The model that a replica is one of: ``x:1`` of ``x#2:1``."""
+    if MARK not in key:
+        return key
+    name, version = split(key)
+    name = name.partition(MARK)[0]
+    return f"{name}:{version}" if version else name
 
 
 def version_order(version: str) -> tuple[tuple[int, int, str], ...]:
@@ -38,7 +58,7 @@ def member_part(pattern: str, name: str) -> str | None:
     head, _, tail = pattern.partition("*")
     part = name[len(head) : len(name) - len(tail)]
     matches = name == head + part + tail and part and len(name) <= MAX_NAME and part.isprintable()
-    return part if matches else None
+    return part if matches and MARK not in part else None
 
 
 def resolve(name: str, specs: Mapping[str, ModelSpec], aliases: Mapping[str, str]) -> tuple[str, ModelSpec] | None:
@@ -68,6 +88,8 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     Comparing takes 20 us a name, and whoever repeats a wrong name may not hold up all others: of many
     names only those that begin alike are compared, and of these not more than `MAX_COMPARED`.
     """
+    import difflib  # only who misspells a name needs it
+
     names = list(known)
     if len(names) > MAX_COMPARED:
         names = [other for other in names if other[:2] == name[:2]][:MAX_COMPARED]

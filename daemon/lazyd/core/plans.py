@@ -81,8 +81,7 @@ def callers(world: World, seeker: Seeker) -> set[Instance]:
         return found
     meanwhile = routes.siblings(world, seeker) if routes.is_background(seeker) else ()
     for model in (*uses.used_by(world, seeker), *meanwhile, seeker):
-        if model.instance is not None:
-            found.add(model.instance)
+        found.update(model.lives[:1])
     for waiter in seeker.waiters:
         found |= ancestors(world, waiter.parent)
     return found

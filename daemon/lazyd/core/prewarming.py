@@ -8,7 +8,7 @@ what it held is taken from its budget of wrong guesses (`guesses.py`); with none
 
 from __future__ import annotations
 
-from . import crowding, expecting, guesses, parking, plans, room, samples, seekers, together, uses
+from . import crowding, expecting, guesses, parking, plans, replicas, room, samples, seekers, together, uses
 from .line import Line
 from .placement import Placement
 from .records import FOREVER, Guess, Instance, Model, Span
@@ -19,6 +19,9 @@ from .world import World
 def expect(world: World, model: Model) -> None:
     """A rule about one model: one that is cold and expected is guessed at when its load has to begin."""
     world.guesses.pop(model, None)
+    if replicas.is_wanted(world, model):
+        world.guesses[model] = Guess(until=FOREVER, expected=world.now, beside=True)
+        return
     if model.again_until is not None and comes_again(world, model):
         if model.again_until < FOREVER:
             world.alarms.set(("prewarm", model.key), model.again_until)
@@ -128,7 +131,9 @@ def begin(world: World, model: Model, placement: Placement) -> None:
     for each, _ in placement.parts_of(model):
         if each.instance is not None:
             each.instance.guess = guess
-    if guess.again:
+    if guess.beside:
+        world.note("replica", model, "all others are busy")
+    elif guess.again:
         world.note("again", model, "it was restarted, and is loaded for whoever comes next")
     elif model.instance is not None:
         world.note("prewarm", model, "it is expected to be asked for", expected_in_s=guess.expected - world.now)

@@ -423,6 +423,8 @@ class Guess:
     """If nobody has come by then, it was wrong."""
     again: bool = False
     """No guess, but loaded again after it was restarted, see `wear`: as if it had never left."""
+    beside: bool = False
+    """No guess, but one more worker of a model that is busy, see `replicas`."""
 
 
 @dataclass(slots=True, eq=False)
@@ -501,12 +503,24 @@ class Model:
     """Since when it is to be loaded for one of these, although nobody waits for it."""
     after: Instance | None = None
     """It is not loaded before this one has left, see `swaps`."""
+    siblings: tuple[Model, ...] = field(default=(), repr=False)
+    """Itself and the others, the first first, if it may have several workers; see `replicas`."""
     calls: int = 0
     calls_failed: int = 0
 
     @property
     def name(self) -> str:
         return self.key.partition(":")[0]
+
+    @property
+    def first(self) -> Model:
+        """What people know it as: itself, unless it is a replica."""
+        return self.siblings[0] if self.siblings else self
+
+    @property
+    def lives(self) -> list[Instance]:
+        """Its newest instance, and those of its replicas."""
+        return [model.instance for model in self.siblings or (self,) if model.instance is not None]
 
     @property
     def kept(self) -> bool:

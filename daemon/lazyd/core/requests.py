@@ -26,7 +26,7 @@ def get(world: World, event: Get) -> None:
 
 def is_for(lease: Lease, name: str, model: Model) -> bool:
     """Whether a lease is one on what is asked for."""
-    return not lease.revoked and (lease.route == name or lease.instance.model is model)
+    return not lease.revoked and (lease.route == name or lease.instance.model.first is model)
 
 
 def load(world: World, event: Load) -> None:
@@ -41,7 +41,7 @@ def wanted(world: World, request: int, name: str) -> Model | None:
     if world.stopping:
         world.answer(request, ShuttingDown())
         return None
-    model = world.find(name)
+    model = world.find_named(name)
     if model is None:
         world.answer(request, ModelNotFound(model=name, nearest=world.nearest(name)))
     return model

@@ -99,8 +99,8 @@ def link(world: World, route: Route) -> None:
     """The models that it may lead to know of it, and stay."""
     for model in models(world, route):
         model.routes[route.name] = route
-        if model.instance is not None:
-            model.instance.replaced = False
+        for life in model.lives:
+            life.replaced = False
 
 
 def models(world: World, route: Route) -> list[Model]:
@@ -165,13 +165,12 @@ def by_turn(route: Route, shares: Mapping[str, int]) -> str:
 
 def is_fit(model: Model) -> bool:
     """It is ready, and so is its warm-up, if it has one: it may take over."""
-    instance = model.instance
-    return instance is not None and instance.state is State.READY and instance.warmup not in UNFIT
+    return any(life.state is State.READY and life.warmup not in UNFIT for life in model.lives)
 
 
 def serves(world: World, model: Model) -> bool:
     """It answers, or is asked whether it can leave; its warm-up has not failed."""
-    return model.instance is not None and model.instance.state in SERVES and not is_paused(world, model)
+    return any(life.state in SERVES for life in model.lives) and not is_paused(world, model)
 
 
 def is_paused(world: World, model: Model) -> bool:

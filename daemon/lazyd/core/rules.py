@@ -21,6 +21,7 @@ from . import (
     parking,
     plans,
     prewarming,
+    replicas,
     requests,
     routes,
     swaps,
@@ -132,7 +133,7 @@ def turn_away(world: World, model: Model) -> None:
         refusal = ShuttingDown()
     elif model.retired and not routes.answers_meanwhile(model):
         refusal = ModelNotFound(model=model.key, nearest=world.nearest(model.key))
-    elif model.retry_at > world.now:
+    elif model.retry_at > world.now and not (model.siblings and replicas.open_ones(model, world.now)):
         reason = model.last_error or "unknown"
         refusal = LoadFailed(model=model.key, reason=reason, retry_after_sec=model.retry_at - world.now)
     else:
@@ -143,6 +144,8 @@ def turn_away(world: World, model: Model) -> None:
 def serve(world: World, model: Model) -> None:
     """A ready model answers all who wait for it; a nested request may enter a draining one."""
     instance = model.instance
+    if model.siblings:
+        instance = next(iter(replicas.open_ones(model, world.now)), instance)
     if instance is None:
         return
     if model.elsewhere and instance.state is State.READY:
@@ -158,7 +161,15 @@ def serve(world: World, model: Model) -> None:
         if waiter.detour is not None and fallbacks.wanted_answers(world, waiter):
             continue
         if instance.state is State.READY or (waiter.parent is not None and finishes(instance)):
-            answer(world, instance, waiter)
+            answer(world, instance_for(world, instance, waiter), waiter)
+
+
+def instance_for(world: World, instance: Instance, waiter: Waiter) -> Instance:
+    """Of several workers the least busy one in which its call does not wait for itself."""
+    if not instance.model.siblings:
+        return instance
+    able = (life for life in replicas.open_ones(instance.model, world.now))
+    return next((life for life in able if not cycles.closes_a_cycle(world, life, waiter)), instance)
 
 
 def answer(world: World, instance: Instance, waiter: Waiter) -> None:
@@ -295,7 +306,8 @@ def own_time(instance: Instance, now: float) -> float | None:
         return max(instance.ask_again, instance.protected_until)
     if model.spec.tier is Tier.TRANSIENT and instance.served and not instance.leases:
         return max(instance.last_used, instance.ask_again)
-    until = instance.guess.until if instance.guess is not None else expecting.kept_until(instance, now)
+    guess = instance.guess
+    until = guess.until if guess is not None and not guess.beside else expecting.kept_until(instance, now)
     if until is None:
         return None
     return until if until > now else max(until, instance.protected_until)
@@ -310,9 +322,12 @@ def forget_needs(world: World, model: Model) -> None:
 
 
 def forget_retired(world: World, model: Model) -> None:
-    """A model that is no longer configured is forgotten when its last life has ended."""
-    if model.retired and model.instance is None and world.models.get(model.key) is model:
+    """A model that is no longer configured is forgotten when its last life has ended, and those of its replicas."""
+    is_gone = not model.lives if model is model.first else model.instance is None
+    if model.retired and is_gone and world.models.get(model.key) is model:
         del world.models[model.key]
+        if model is not model.first:
+            world.link(model.first.key)
 
 
 def tell_progress(world: World, instance: Instance) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from ..digest import digest_of
+from .names import model_key
 from .services import Busy, Deed, Ready, Stop
 
 MADE_FROM = (
@@ -168,6 +169,8 @@ class ModelSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, g
     """The same of one that has grown by so much since it was ready."""
     concurrency: int = 1
     """Calls that one object answers at once."""
+    replicas: int = 1
+    """So many workers of it at most, see `replicas`."""
     idempotent: tuple[str, ...] = ()
     env: dict[str, str] = {}
     env_file: str | None = None
@@ -219,6 +222,7 @@ class ModelSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, g
         How long it is kept, or who waits how long for it, is policy and not part of it.
         """
         made_from = [getattr(self, field) for field in MADE_FROM]
+        made_from[0] = model_key(self.name)  # its replicas are the same
         if self.sha256 is not None:
             made_from.append(self.sha256)
         return digest_of(msgspec.json.encode(made_from, order="deterministic"))
@@ -257,6 +261,6 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     defaults: dict[str, Any] = {}
     """Fields that every spec has which does not say otherwise: they stand under ``[daemon]``."""
     aliases: dict[str, str] = {}
-    """What other names mean; of one that is split, the model with the largest weight."""
+    """What other names name, a model or another alias; of one that is split, the model with the largest weight."""
     splits: dict[str, Split] = {}
     """Aliases that mean several models."""

@@ -74,7 +74,8 @@ def begin(world: World, route: Route, serving: list[Model]) -> None:
         route.before, route.failures = old.key, main.failures
         world.note("swap", main, f"{route.name} goes over to it from {old.key} when it is ready", name=route.name)
     elif not old.kept and old.instance is not None and old.routes.keys() <= {route.name}:
-        old.instance.replaced = True
+        for life in old.lives:
+            life.replaced = True
         main.after = old.instance
         world.note("swap", main, f"{route.name} goes over to it when {old.key} has left", name=route.name)
 
@@ -159,8 +160,8 @@ def finish(world: World, route: Route, old: Model | None, why: str) -> None:
 
 def send_away(world: World, route: Route, model: Model) -> None:
     """All that came by this name ask anew, and whoever waits goes where it leads now."""
-    if model.instance is not None:
-        revoke(world, route, model.instance)
+    for life in model.lives:
+        revoke(world, route, life)
     hand_over(world, model, route)
     if not routes.means(route, model.key):
         unlink(world, route, model)
@@ -198,15 +199,16 @@ def unlink(world: World, route: Route, model: Model) -> None:
     model.routes.pop(route.name, None)
     if not model.routes:
         model.awaited = None
-        if model.instance is not None and not model.kept:
-            model.instance.replaced = True
+        for life in model.lives:
+            life.replaced = life.replaced or not life.model.kept
     world.touch(model)
 
 
 def waits_for_old(model: Model) -> bool:
     """It is not loaded before the one whose place it takes has left, unless that is wanted again."""
     old = model.after
-    if old is not None and old.replaced and old.worker.instances.get(old.model.key) is old:
+    lives = {old, *old.model.lives} if old is not None else ()
+    if any(life.replaced and life.worker.instances.get(life.model.key) is life for life in lives):
         return True
     model.after = None
     return False
@@ -216,7 +218,7 @@ def adopted(world: World) -> None:
     """A new manager has found leases by names that mean another version by now: the swap is still under way."""
     for lease in list(world.leases.values()):
         route = routes.route_of(world, lease.route) if lease.route is not None else None
-        model = lease.instance.model
+        model = lease.instance.model.first
         if route is None or routes.means(route, model.key):
             continue
         if not any(routes.is_fit(each) for each in routes.models(world, route)) and routes.serves(world, model):

@@ -10,6 +10,7 @@ from .answers import Busy, Cancelled, ModelNotFound, Timeout, Unloaded
 from .events import Cancel, Unload
 from .holders import used
 from .lifecycle import LOADS, PARKS, State
+from .names import model_key
 from .records import Instance, Model, Reason
 from .world import UnloadWish, World
 
@@ -57,17 +58,18 @@ def chosen(world: World, event: Unload) -> list[Model] | ModelNotFound:
         named: dict[str, Model] = {}
         for name in event.models:
             members = [model for model in world.models.values() if model.spec.is_family and model.spec.key == name]
-            model = None if members else world.find(name)
+            model = None if members else world.find_named(name)
             if model is not None:
                 members = [model]
             elif not members and name not in world.config.models:
                 return ModelNotFound(model=name, nearest=world.nearest(name))
-            named.update((member.key, member) for member in members)
+            workers = [each for member in members for each in member.siblings or (member,)]
+            named.update((each.key, each) for each in workers)
         return list(named.values())
     instances = [i for m in world.models.values() if (i := m.instance) is not None and (event.force or not m.kept)]
     if event.all:
         return [instance.model for instance in instances]
-    return [instance.model for instance in instances if is_idle(world, instance)]
+    return [instance.model for instance in instances if all(is_idle(world, life) for life in instance.model.lives)]
 
 
 def is_idle(world: World, instance: Instance) -> bool:
@@ -96,7 +98,7 @@ def freed(world: World) -> None:
                 wish.pending.remove(instance)
         if not wish.pending:
             end(world, wish.request)
-            world.answer(wish.request, Unloaded(unloaded=tuple(wish.unloaded)))
+            world.answer(wish.request, Unloaded(unloaded=tuple(dict.fromkeys(map(model_key, wish.unloaded)))))
 
 
 def deadline_passed(world: World, request: int) -> None:
@@ -109,10 +111,11 @@ def deadline_passed(world: World, request: int) -> None:
     is_used = left.in_flight > 0 or left.protected_until > world.now
     end(world, request)
     if is_used:
-        world.answer(request, Busy(model=left.model.key, in_flight=left.in_flight, reason=reason))
+        world.answer(request, Busy(model=left.model.first.key, in_flight=left.in_flight, reason=reason))
     else:
         given_s = max(0.0, wish.deadline - wish.since)
-        world.answer(request, Timeout(model=left.model.key, phase=str(left.state), timeout_sec=given_s, reason=reason))
+        key = left.model.first.key
+        world.answer(request, Timeout(model=key, phase=str(left.state), timeout_sec=given_s, reason=reason))
 
 
 def end(world: World, request: int) -> None:

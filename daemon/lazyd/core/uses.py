@@ -32,7 +32,7 @@ def used_by(world: World, user: Model) -> list[Model]:
 def users(world: World, used: Model) -> Iterator[Instance]:
     """What is in memory and uses it."""
     for key in world.users.get(used.key, ()):
-        spec = world.config.models[key]
+        spec = world.specs[key]
         if not spec.is_family:
             user = world.models.get(key)
             if user is not None and user.instance is not None:

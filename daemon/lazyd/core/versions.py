@@ -13,6 +13,7 @@ from .meanings import Kept, Meant
 from .names import split, version_order
 from .records import Model, Route
 from .shown import Shown
+from .view import state_of
 from .world import World
 
 
@@ -127,7 +128,7 @@ def show_version(world: World, name: str, route: Route | None, key: str) -> Vers
     compared = world.compared.get((name, key))
     return Version(
         model=key,
-        state=str(record.state) if record is not None else "cold",
+        state=state_of(record) if record is not None else "cold",
         weight=shares.get(key),
         answers=answers(route, shares, record, key, world),
         shadow=key == shadow,

@@ -107,7 +107,7 @@ def models(core: Core, now: float, epoch: float = 0.0, cached: Cached = NOTHING)
         else show_model(world, record, aliases.get(key, NONE), now, epoch, seen)
         for key, spec in configured
     }
-    members = [record for key, record in records.items() if key not in world.config.models]
+    members = [record for key, record in records.items() if key not in world.config.models and record is record.first]
     shown |= {
         record.key: show_model(world, record, aliases.get(record.key, NONE), now, epoch, seen) for record in members
     }
@@ -190,12 +190,14 @@ def show_cold(key: str, spec: ModelSpec, aliases: Sequence[str]) -> Model:
 def show_model(
     world: World, record: ModelRecord, aliases: Sequence[str], now: float, epoch: float, seen: dict[str, Worker]
 ) -> Model:
-    """A model as its newest instance is; all workers that still hold something of it are listed. `seen`: those that
-    have been looked at, as the members of a family share one."""
+    """A model as its newest instance is, or the one of its replicas that has come furthest; all workers that still hold
+    something of it are listed. `seen`: those that have been looked at, as the members of a family share one."""
     spec = record.spec
-    instance, past = record.instance, record.past
+    instance, past = foremost(record), record.past
     name, version = split(record.key)
-    workers = [worker for worker in world.workers.values() if record.key in worker.instances]
+    keys = {each.key for each in record.siblings or (record,)}
+    workers = [worker for worker in world.workers.values() if not keys.isdisjoint(worker.instances)]
+    lives, records = record.lives, record.siblings or (record,)
     state = state_of(record)
     expected, within_s = expecting.expected(record, now) or (None, None)
     return Model(
@@ -205,7 +207,7 @@ def show_model(
         runtime=spec.runtime,
         tier=str(spec.tier),
         state=state,
-        residency="hot" if record.state in SERVES else "cold",
+        residency="hot" if state in SERVES else "cold",
         phase=requests.phase(record) if state in LOADS else None,
         fraction=None if state not in LOADS else instance.fraction if instance else fetching.fraction(record),
         warmup=str(warmth(record)),
@@ -215,14 +217,14 @@ def show_model(
         workers=[show_worker(world, worker, now, seen) for worker in workers],
         booked_bytes=add_up([booked(world, worker) for worker in workers]),
         measured_bytes=add_up([measured(worker) for worker in workers]),
-        devices=list(world.ledger.held(instance.worker.id)) if instance else NONE,
-        leases=len(instance.leases) if instance else 0,
-        in_flight=instance.in_flight if instance else 0,
+        devices=list(dict.fromkeys(name for life in lives for name in world.ledger.held(life.worker.id))) or NONE,
+        leases=sum(len(life.leases) for life in lives),
+        in_flight=in_flight(record),
         waiting=record.waiting,
-        idle_sec=idle_s(instance, now),
+        idle_sec=None if in_flight(record) else idle_s(instance, now),
         idle_timeout_sec=None if record.kept else spec.idle_timeout_s,
-        loads=record.loads,
-        evictions=record.evictions,
+        loads=sum(each.loads for each in records),
+        evictions=sum(each.evictions for each in records),
         last_load_sec=record.last_load_s,
         expected_load_sec=record.expected_load_s,
         load_median_sec=middle(past.loads_s),
@@ -234,20 +236,36 @@ def show_model(
         expected_use=None if expected is None else epoch + expected,
         expected_use_within_sec=within_s,
         retry_after_sec=record.retry_at - now if record.retry_at > now else None,
-        last_error=record.last_error,
+        last_error=next((each.last_error for each in records if each.last_error), None),
     )
+
+
+def foremost(record: ModelRecord) -> Instance | None:
+    """The instance by which a model is shown: of its replicas one that serves, or else one that will soonest."""
+    return min(record.lives, key=rank, default=None)
+
+
+def rank(life: Instance) -> int:
+    order = (State.READY, State.DRAINING, State.WARMING, State.LOADING, State.PARKED)
+    return order.index(life.state) if life.state in order else len(order)
+
+
+def in_flight(record: ModelRecord) -> int:
+    return sum(life.in_flight for life in record.lives)
 
 
 def state_of(record: ModelRecord) -> str:
     """What a person sees: a model whose files are being fetched is on its way, too."""
-    is_fetched = record.instance is None and isinstance(record.prediction, Fetching)
-    return str(State.LOADING if is_fetched else record.state)
+    instance = foremost(record)
+    is_fetched = instance is None and isinstance(record.prediction, Fetching)
+    return str(State.LOADING if is_fetched else record.state if instance is None else instance.state)
 
 
 def warmth(record: ModelRecord) -> Warmth:
     """How far its warm-up has come; of one that has failed for it, that."""
-    if record.instance is not None:
-        return record.instance.warmup
+    instance = foremost(record)
+    if instance is not None:
+        return instance.warmup
     return Warmth.FAILED if record.unfit else Warmth.NONE
 
 
@@ -302,7 +320,7 @@ def health_word(world: World, key: str) -> str:
     record = world.models.get(key)
     if record is None:
         return "pending"
-    if record.state in SERVES:
+    if state_of(record) in SERVES:
         return "loaded"
     if state_of(record) in LOADS or record.waiters:
         return "loading"
@@ -312,7 +330,9 @@ def health_word(world: World, key: str) -> str:
 def known(world: World) -> list[str]:
     """All models that are shown."""
     configured = [spec.key for spec in world.config.models.values() if not spec.is_family]
-    return configured + [key for key in world.models if key not in world.config.models]
+    return configured + [
+        key for key, record in world.models.items() if key not in world.config.models and record is record.first
+    ]
 
 
 def residents_ready(core: Core) -> bool:
@@ -324,11 +344,11 @@ def counts(core: Core) -> dict[str, ModelCounts]:
     """Counters of every model that was ever asked for."""
     return {
         key: ModelCounts(
-            state=str(record.state),
-            loads=record.loads,
-            evictions=record.evictions,
-            leases=len(record.instance.leases) if record.instance else 0,
-            in_flight=record.instance.in_flight if record.instance else 0,
+            state=state_of(record),
+            loads=sum(each.loads for each in record.siblings or (record,)),
+            evictions=sum(each.evictions for each in record.siblings or (record,)),
+            leases=sum(len(life.leases) for life in record.lives),
+            in_flight=in_flight(record),
             waiting=record.waiting,
             last_load_s=record.last_load_s,
             load_median_s=middle(record.past.loads_s),
@@ -341,6 +361,7 @@ def counts(core: Core) -> dict[str, ModelCounts]:
             calls_failed=record.calls_failed,
         )
         for key, record in core.world.models.items()
+        if record is record.first
     }
 
 

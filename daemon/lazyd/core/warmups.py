@@ -65,7 +65,7 @@ def subject(model: Model, worker: Worker) -> str:
     warmup = model.spec.warmup
     calls = (warmup.method, warmup.calls, warmup.args, warmup.kwargs, warmup.expect) if warmup is not None else ()
     kind = GPU if worker.gpus else "ram"
-    made_of = msgspec.json.encode([model.key, worker.identity, worker.digest, kind, calls], order="deterministic")
+    made_of = msgspec.json.encode([model.first.key, worker.identity, worker.digest, kind, calls], order="deterministic")
     return digest_of(made_of)
 
 

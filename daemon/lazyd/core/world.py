@@ -7,7 +7,7 @@ leaves in the order in which it was decided.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -56,6 +56,8 @@ class World:
     new_id: Callable[[], str]
     now: float = 0.0
     config: Config = field(default_factory=Config)
+    specs: Mapping[str, ModelSpec] = field(default_factory=dict)
+    """Those of the configuration, and of replicas."""
     host_found: bool = False
     stop_deadline: float | None = None
     """Set once a stop was asked for."""
@@ -157,6 +159,8 @@ class World:
             used = self.find(name)
             if used is not None:
                 self.touch(used)
+        for sibling in model.siblings:
+            self.touched[sibling] = None
 
     def note(
         self,
@@ -189,7 +193,7 @@ class World:
         before = route.before if route is not None else None
         if before is not None and before in self.models:
             return self.models[before]
-        found = names.resolve(name, self.config.models, self.meanings)
+        found = names.resolve(name, self.specs, self.meanings)
         if found is None:
             return None
         key, spec = found
@@ -197,8 +201,27 @@ class World:
         if model is None:
             self.forget_members_at_rest()
             model = self.models[key] = Model(key=key, spec=spec, identity=spec.identity, cold_since=self.now)
+            self.link(names.model_key(key))
         self.resolved[name] = model
         return model
+
+    def find_named(self, name: str) -> Model | None:
+        """The same for a name that comes from outside: nobody names one of a model's replicas."""
+        return self.find(name) if names.MARK not in name else None
+
+    def link(self, key: str) -> None:
+        """A model and its replicas know of each other: as many as it may have now, and those that have yet to leave."""
+        first = self.find(key)
+        if first is None or (first.spec.replicas == 1 and not first.siblings):
+            return
+        keys = [names.replica_key(key, number) for number in range(2, first.spec.replicas + 1)]
+        leaving = [model for model in first.siblings if model.retired and model.instance is not None]
+        found = tuple(dict.fromkeys((first, *filter(None, map(self.find, keys)), *leaving)))
+        for model in first.siblings:
+            model.siblings = ()
+        for model in found:
+            model.siblings = found if len(found) > 1 else ()
+        self.touch(first)
 
     def nearest(self, name: str) -> str | None:
         """A name that was perhaps meant; never the name itself, which may be a family's pattern."""
@@ -242,5 +265,5 @@ class World:
 
 def is_at_rest(model: Model) -> bool:
     """Nothing is in memory, nobody waits, nothing about it needs remembering."""
-    is_free = model.instance is None and not model.waiters and not model.routes
+    is_free = not model.lives and not model.waiters and not model.routes
     return is_free and not model.failures and not model.pinned and not model.stands

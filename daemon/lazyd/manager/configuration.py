@@ -16,7 +16,8 @@ from typing import Any
 from lazyd import config as configs
 from lazyd.config import Changes, Files, Loaded, Origin, Problem
 from lazyd.config.files import Mark
-from lazyd.core.names import resolve
+from lazyd.core import replicas
+from lazyd.core.names import MARK, model_key, resolve
 from lazyd.core.spec import Config, ModelSpec
 from lazyd.errors import InvalidConfig
 
@@ -102,7 +103,9 @@ class Configuration:
         return [*refused, *_lines((*loaded.warnings, *loaded.unreadable, *loaded.found))]
 
     def spec_of(self, key: str) -> ModelSpec | None:
-        """The spec of a model, a family or a family's member; None: it is not configured any more."""
+        """The spec of a model, a replica, a family or a family's member; None: it is not configured any more."""
+        if MARK in key:
+            return replicas.spec_named(key, self.spec_of(model_key(key)))
         spec = self.config.models.get(key)
         if spec is not None:
             return spec

@@ -14,6 +14,7 @@ from lazyd.core import view
 from lazyd.core.core import Core
 from lazyd.core.events import Configure, Event, HostFound, LeaseBusy, WorkerExited, WorkerStarted
 from lazyd.core.meanings import Kept
+from lazyd.core.names import model_key
 from lazyd.core.pace import pace_s
 from lazyd.core.release import counted
 from lazyd.core.remembering import take
@@ -302,7 +303,7 @@ class Parts:
     def _is_gone(self, key: str) -> bool:
         """Whether nothing is left of a model that is not configured any more; if it is again, that is another one."""
         is_again = key in self.configuration.config.models
-        return is_again or all(instance.model.spec.key != key for instance in self.core.world.instances())
+        return is_again or all(model_key(instance.model.spec.key) != key for instance in self.core.world.instances())
 
     def _put_in_force(self, config: Config) -> None:
         self.driver.tell(Configure(config=config, pins=self.pins.pins))

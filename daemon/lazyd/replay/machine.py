@@ -151,7 +151,8 @@ class Machine:
 
     def _known(self, key: str) -> tuple[ModelFacts, ModelSpec]:
         spec = self.core.world.models[key].spec
-        return self._facts.of(key, spec), spec
+        first = self.core.world.models[key].first
+        return self._facts.of(first.key, first.spec), spec
 
     def _load(self, effect: effects.LoadObject) -> None:
         """The weights come after so long, and then the warm-up that was ordered."""

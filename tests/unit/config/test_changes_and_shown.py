@@ -64,6 +64,7 @@ def test_a_spec_is_shown_in_the_words_of_the_configuration(accepted: Accepted) -
         "max_wait": "2s",
         "swap": "overlap",
         "concurrency": 1,
+        "replicas": 1,
         "trust": False,
         "idempotent": [],
         "ram_lock": False,

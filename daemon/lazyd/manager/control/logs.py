@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from io import FileIO
 
 from lazyd import places
+from lazyd.core.names import MARK, replica_key
 
 CHUNK_BYTES = 256 * 1024
 LONGEST_LINE_BYTES = 64 * 1024
@@ -69,6 +71,29 @@ class LogReader:
             return os.stat(self._path).st_ino != os.fstat(self._file.fileno()).st_ino
         except OSError:
             return False
+
+
+class Logs:
+    """Reads the lines of all workers of a model, each as `LogReader` does; before those of the second stands ``#2``,
+    and so on. Blocks."""
+
+    def __init__(self, runtime: str, key: str, workers: int) -> None:
+        numbers = range(1, workers + 1)
+        self._readers = {number: LogReader(runtime, replica_key(key, number)) for number in numbers}
+
+    def more(self) -> list[str]:
+        return self._told(LogReader.more)
+
+    def rest(self) -> list[str]:
+        return self._told(LogReader.rest)
+
+    def close(self) -> None:
+        for reader in self._readers.values():
+            reader.close()
+
+    def _told(self, read: Callable[[LogReader], list[str]]) -> list[str]:
+        found = ((number, line) for number, reader in self._readers.items() for line in read(reader))
+        return [line if number == 1 else f"{MARK}{number} {line}" for number, line in found]
 
 
 def _open(path: str) -> FileIO | None:

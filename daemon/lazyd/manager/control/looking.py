@@ -15,6 +15,7 @@ import msgspec
 from lazyd.core import view
 from lazyd.core.core import Core
 from lazyd.core.events import Predicted
+from lazyd.core.names import model_key
 from lazyd.core.records import Prediction
 from lazyd.core.shown import Device, Model, Stranger
 from lazyd.core.spec import ModelSpec
@@ -35,7 +36,7 @@ from ..phase import Phase
 from ..prediction import foretold
 from ..prediction.predictor import describe, reason_of
 from . import metrics
-from .logs import LogReader
+from .logs import Logs
 
 SCHEMA = 1
 STRANGERS = 5
@@ -123,7 +124,8 @@ class Looking:
 
     def loaded(self) -> dict[str, str]:
         """The models that are in memory or on their way there, with the keys of their specs."""
-        return {instance.model.key: instance.model.spec.key for instance in self._core.world.instances()}
+        loaded = (instance.model for instance in self._core.world.instances())
+        return {model_key(model.key): model_key(model.spec.key) for model in loaded}
 
     def model(self, name: str) -> Model:
         """A model as `Status` shows it.
@@ -205,10 +207,10 @@ class Looking:
 
     def logs(self, call: Call, given: given_for.Logs) -> None:
         _, spec = self.find(given.model)
-        call.run(self._logs(call, spec.key, follow=bool(given.follow)))
+        call.run(self._logs(call, spec, follow=bool(given.follow)))
 
-    async def _logs(self, call: Call, key: str, *, follow: bool) -> None:
-        reader = await asyncio.to_thread(LogReader, self._runtime, key)
+    async def _logs(self, call: Call, spec: ModelSpec, *, follow: bool) -> None:
+        reader = await asyncio.to_thread(Logs, self._runtime, spec.key, spec.replicas)
         try:
             while lines := await self._more(reader, follow=follow):
                 for line in lines:
@@ -220,7 +222,7 @@ class Looking:
             reader.close()
         call.reply()
 
-    async def _more(self, reader: LogReader, *, follow: bool) -> list[str]:
+    async def _more(self, reader: Logs, *, follow: bool) -> list[str]:
         """The next lines; only who follows waits for them."""
         while not (lines := await asyncio.to_thread(reader.more)) and follow:  # noqa: ASYNC110  # a file tells nobody
             await asyncio.sleep(LOG_LOOK_S)

@@ -107,7 +107,9 @@ class Recorded:
 def facts(config: Config, records: Mapping[str, Model], foreseen: Mapping[str, Predicted]) -> dict[str, ModelFacts]:
     """By model, or, for what holds for all members, by family; nothing of those of which nothing is known."""
     told: dict[str, ModelFacts] = {}
-    for key in config.models.keys() | {key for key, record in records.items() if not record.retired}:
+    for key in config.models.keys() | {
+        key for key, record in records.items() if record is record.first and not record.retired
+    }:
         known = {**_times(records.get(key)), **_needs(foreseen.get(key))}
         if known:
             told[key] = ModelFacts(**known)

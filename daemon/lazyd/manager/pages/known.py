@@ -14,6 +14,7 @@ from functools import partial
 from time import monotonic
 
 from lazyd.core.effects import Note
+from lazyd.core.names import model_key
 from lazyd.core.spec import ModelSpec
 
 from ..apart import Apart
@@ -67,9 +68,10 @@ class Known:
     def noted(self, note: Note) -> None:
         """Something has happened to a model."""
         if note.model is not None and note.kind in TELLING:
-            self._keep(note.model)
-            self._looked[note.model] = float("-inf")
-            self.look(note.model)
+            key = model_key(note.model)
+            self._keep(key)
+            self._looked[key] = float("-inf")
+            self.look(key)
 
     def set(self, key: str, part: float) -> None:
         """So much is there, as who reads its files tells."""
