@@ -106,6 +106,10 @@ class Session:
         if why is not None:
             click.echo(self.err.paint(one_line(f"degraded: {why}"), "yellow"), err=True, color=self.err.colour)
 
+    def note(self, line: str) -> None:
+        """One line on standard error, beside the result."""
+        click.echo(self.err.paint(one_line(line), "dim"), err=True, color=self.err.colour)
+
     def print_json(self, reply: Any) -> None:
         """A reply as it came, on one line. JSON is UTF-8 whatever the locale says."""
         from lazyd.wire.varlink import dumps

@@ -24,10 +24,16 @@ from ..terminal import is_terminal, text_only
 def logs(session: Session, model: str, follow: bool) -> None:
     """Show what MODEL's worker wrote: its own output, kept after it has ended too."""
     shown = text_only if is_terminal(sys.stdout) else str
+    written = False
     for reply in session.follow("Logs", model=model, follow=follow or None):
         if reply.get("line") is None:  # the last reply says only that it is the last
             continue
+        written = True
         if session.json:
             session.print_json(reply)
         else:
             session.say(shown(reply["line"]))
+    if not written:
+        session.note(
+            f"{model} has written nothing, or was never started; 'lazyctl status --why {model}' says how it is"
+        )

@@ -198,6 +198,13 @@ def test_a_stream_as_json_is_one_object_a_line(daemon: Daemon, lazyctl: Lazyctl)
     assert lazyctl("--json", "events").out.count("\n") == 2
 
 
+def test_a_log_that_is_empty_says_so_beside_it(daemon: Daemon, lazyctl: Lazyctl) -> None:
+    daemon.answer("Logs", {})
+    status, out, error = lazyctl("logs", "gemma")
+    assert (status, out) == (0, "")
+    assert error.startswith("gemma has written nothing, or was never started; 'lazyctl status --why gemma'")
+
+
 def test_unload_of_what_is_cold_is_fine(daemon: Daemon, lazyctl: Lazyctl) -> None:
     daemon.answer("Unload", {"unloaded": []})
     assert lazyctl("unload", "--all") == (0, "nothing to unload\n", "")
