@@ -9,6 +9,7 @@ import traceback
 from pathlib import Path
 
 from . import (
+    bulk,
     cold,
     commands,
     decisions,
@@ -33,6 +34,7 @@ BENCHES = {
     "start": start.figures,
     "commands": commands.figures,
     "roundtrip": roundtrip.figures,
+    "bulk": bulk.figures,
     "cold": cold.figures,
     "warm": warm.figures,
     "swap": swap.figures,
