@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _CHUNK_BYTES = 64 * 1024
 _LONGEST_POLL_S = 1e6
+_SEND_FLAGS = int(socket.MSG_NOSIGNAL | socket.MSG_DONTWAIT)
 
 
 class ControlSocket:
@@ -63,7 +64,7 @@ def send(sock: socket.socket, parts: Sequence[bytes | memoryview]) -> int:
     Never SIGPIPE: a program may have set that back to killing it.
     """
     try:
-        return sock.sendmsg(parts, (), socket.MSG_NOSIGNAL | socket.MSG_DONTWAIT)
+        return sock.sendmsg(parts, (), _SEND_FLAGS)
     except BlockingIOError:
         return 0
 

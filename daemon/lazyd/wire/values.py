@@ -40,7 +40,7 @@ _PLAINLY: dict[type, Callable[[Any], Any]] = {
     bytes: bytes,
 }
 """Subclasses, as members of enums and named tuples are, travel as what they are based on."""
-MARKS = ("$array", "$bytes", "$float", "$dict")
+MARKS = frozenset({"$array", "$bytes", "$float", "$dict"})
 _FLOATS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 _KINDS = "biufcmMSU"
 """The kinds of numpy types that are plain bytes: no objects, no records."""
@@ -129,7 +129,7 @@ def _lowered(value: Any, place: Callable[[Buffer], Any]) -> Any:
         return [_lowered(item, place) for item in value]
     if kind is dict:
         plain = {_key(key): _lowered(item, place) for key, item in value.items()}
-        return {"$dict": plain} if any(mark in plain for mark in MARKS) else plain
+        return plain if MARKS.isdisjoint(plain) else {"$dict": plain}
     if kind is bytes or kind is bytearray or kind is memoryview:
         return {"$bytes": place(_flat(value))}
     if kind is Array:
