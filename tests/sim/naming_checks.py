@@ -97,6 +97,8 @@ class Checks:
                 self._promoted(outcome)
             case effects.Answer(request=number, outcome=outcome) if number in self._day.asked:
                 self._answered(self._day.asked[number].name, self._day.asked[number].sticky, outcome)
+            case effects.Note(kind="swap failed", model=str(failed), data={"name": str(name), "back": str(old)}):
+                self._goes_back(name, failed, old)
             case effects.Note(kind="draining", model=str(model), reason=str(reason)) if reason.startswith(ROOM_FOR):
                 self._makes_room(model, reason.removeprefix(ROOM_FOR))
             case _:
@@ -112,6 +114,12 @@ class Checks:
             overlaps = new in self._day.config.models and self._day.config.models[new].swap is Swap.OVERLAP
             if answers and overlaps and new in self.targets(name) and old not in self.targets(name):
                 self._fail("old_version_stays", f"{old} answers for {name}, and makes room for {new}")
+
+    def _goes_back(self, name: str, failed: str, old: str) -> None:
+        """What has left for another one answers again, as that has failed."""
+        if self._day.config.models[failed].swap is not Swap.STOP_FIRST or failed not in self.targets(name):
+            self._fail("means_what_was_said", f"{name} goes back to {old} from {failed}")
+        self._said[name] = old
 
     def _promoted(self, outcome: answers.Promoted) -> None:
         event = self._event

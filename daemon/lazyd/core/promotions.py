@@ -14,6 +14,7 @@ from .answers import ModelNotFound, Promoted, ShuttingDown
 from .effects import KeepMeanings
 from .events import MeaningsKept, Promote, Rollback
 from .meanings import CONFIGURED, PROMOTED, ROLLED_BACK, Kept, Meant
+from .records import Model, Route
 from .world import World
 
 MOST_KEPT = 10
@@ -56,6 +57,32 @@ def rollback(world: World, event: Rollback) -> None:
         how = CONFIGURED if is_configured else ROLLED_BACK
         again = Meant(model=before.model, at=world.now, how=how)
         say(world, event.request, event.name, Kept(promoted=promoted, history=(*earlier, again)), how)
+
+
+def look(world: World, model: Model) -> None:
+    """A rule about one model: where another one had to leave for it, and it has failed, names go back."""
+    for route in list(model.routes.values()):
+        if route.stopped is None or model.key not in route.shares:
+            continue
+        if routes.is_fit(model):
+            route.stopped = None
+        elif routes.is_paused(world, model):
+            go_back(world, route, model)
+
+
+def go_back(world: World, route: Route, failed: Model) -> None:
+    """As if it had been rolled back. To try again would make the old one leave again: a person says when."""
+    old, route.stopped = str(route.stopped), None
+    reason = f"{failed.key} has failed ({failed.last_error}), and {old}"
+    if old not in world.config.models:
+        world.note("swap failed", failed, f"{reason}, which has left for it, is not configured", name=route.name)
+        return
+    back = f"{reason} answers for {route.name} again until it is promoted"
+    world.note("swap failed", failed, back, name=route.name, back=old)
+    kept = world.kept_meanings.get(route.name, NOTHING)
+    world.kept_meanings[route.name] = msgspec.structs.replace(kept, promoted=old)
+    mean_anew(world, ROLLED_BACK)
+    keep(world)
 
 
 def previous(world: World, name: str) -> Meant | None:

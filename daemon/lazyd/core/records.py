@@ -295,6 +295,8 @@ class Route:
     """The model that repeats the calls of the others."""
     before: str | None = None
     """The model that answers until one of these is ready, see `swaps`."""
+    stopped: str | None = None
+    """The model that has left first, and comes back if this one fails."""
     failures: int = 0
     """Of the model that it is to go over to: so many have been told of."""
     turns: dict[str, int] = field(default_factory=dict)

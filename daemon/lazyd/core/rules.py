@@ -21,6 +21,7 @@ from . import (
     parking,
     plans,
     prewarming,
+    promotions,
     replicas,
     requests,
     routes,
@@ -336,6 +337,7 @@ def tell_progress(world: World, instance: Instance) -> None:
 
 
 RULES: tuple[Callable[[World, Model], None], ...] = (
+    promotions.look,
     swaps.look,
     send_off,
     let_stay,

@@ -7,7 +7,8 @@ open connections are told to ask anew (`Revoke`), each after its last call; then
 asks for it by its own name. If the new one fails, the old one answers on, and the load is tried again after the
 growing pause. If the old one leaves for another reason, the swap is over at once.
 
-With ``swap = "stop-first"`` the old one finishes and leaves first, and requests wait for the new one.
+With ``swap = "stop-first"`` the old one finishes and leaves first, and requests wait for the new one. If that fails, the
+name goes back to the old one, as a person would have it go (`promotions.look`).
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ def forget(world: World, route: Route) -> None:
 def reroute(world: World, route: Route, shares: dict[str, int]) -> None:
     """A name means other models, or the same in other shares, from now on."""
     old = routes.models(world, route)
-    route.shares, route.before, route.since = shares, None, world.now
+    route.shares, route.before, route.stopped, route.since = shares, None, None, world.now
     route.turns.clear()
     route.paused.clear()
     new = routes.models(world, route)
@@ -76,7 +77,7 @@ def begin(world: World, route: Route, serving: list[Model]) -> None:
     elif not old.kept and old.instance is not None and old.routes.keys() <= {route.name}:
         for life in old.lives:
             life.replaced = True
-        main.after = old.instance
+        main.after, route.stopped = old.instance, old.key
         world.note("swap", main, f"{route.name} goes over to it when {old.key} has left", name=route.name)
 
 

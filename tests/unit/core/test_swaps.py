@@ -236,6 +236,44 @@ def test_stop_first_lets_the_old_one_finish_and_leave_before_the_new_one_is_load
     assert version(story, waits) == "4"
 
 
+def test_stop_first_goes_back_to_the_old_one_if_the_new_one_fails_until_that_is_promoted() -> None:
+    story, first = busy()
+    story.configure(OLD, spec("ocr:4", swap=Swap.STOP_FIRST))
+    waits = story.get("ocr")
+    story.end_call(first)
+    story.close(first)
+    story.answer_drain("ocr:3")
+    story.exit("ocr:3", status=0)
+    story.exit("ocr:4", status=1)
+    assert waits not in story.answers
+    story.ready("ocr:3")
+    assert version(story, waits) == "3"
+    (failed,) = [e for e in story.effects if isinstance(e, effects.Note) and e.kind == "swap failed"]
+    assert "ocr:3 answers for ocr again until it is promoted" in str(failed.reason)
+    story.wait(30)
+    assert story.state("ocr:3") is State.READY, "the new one is not tried again at the cost of the old one"
+    story.promote("ocr", None)
+    again = story.get("ocr")
+    story.answer_drain("ocr:3")
+    story.exit("ocr:3", status=0)
+    story.ready("ocr:4")
+    assert version(story, again) == "4"
+
+
+def test_stop_first_cannot_go_back_to_what_is_configured_no_more() -> None:
+    story, first = busy()
+    story.configure(spec("ocr:4", swap=Swap.STOP_FIRST))
+    waits = story.get("ocr")
+    story.end_call(first)
+    story.close(first)
+    story.answer_drain("ocr:3")
+    story.exit("ocr:3", status=0)
+    story.exit("ocr:4", status=1)
+    assert isinstance(story.answers[waits], answers.LoadFailed)
+    (failed,) = [e for e in story.effects if isinstance(e, effects.Note) and e.kind == "swap failed"]
+    assert "ocr:3, which has left for it, is not configured" in str(failed.reason)
+
+
 def test_stop_first_does_not_wait_for_one_that_somebody_wants_by_its_own_name() -> None:
     story, _ = busy()
     story.configure(OLD, spec("ocr:4", swap=Swap.STOP_FIRST))
