@@ -50,5 +50,6 @@ def counted(n: int, thing: str) -> str:
 
 
 def sentence(clause: str) -> str:
-    """``it is cold`` as ``It is cold.``"""
-    return clause[:1].upper() + clause[1:].rstrip(".") + "."
+    """``it is cold`` as ``It is cold.``; what ends with a question stays one."""
+    text = clause[:1].upper() + clause[1:].rstrip(".")
+    return text if text.endswith("?") else f"{text}."

@@ -128,6 +128,20 @@ def test_all_that_is_wrong_is_told_at_once() -> None:
     )
 
 
+def test_what_is_expected_is_said_once() -> None:
+    with pytest.raises(ValueError) as caught:
+        fitted({"x": numpy.zeros((1, 3, 8, 8))}, [Port("x", "float32", ("N", 3, "H", "W"))])
+    assert str(caught.value) == "'x' is float64[1,3,8,8], not float32[N,3,H,W]; convert it, as by .astype('float32')"
+
+
+@pytest.mark.parametrize(
+    ("dimension", "shown"),
+    [("N", "N"), ("batch_size", "batch_size"), ("p2o.DynamicDimension.0", "?"), ("a" * 13, "?"), (None, "?"), (3, "3")],
+)
+def test_names_of_dimensions_are_shown_where_they_say_something(dimension: int | str | None, shown: str) -> None:
+    assert str(Port("x", "float32", (dimension, 3))) == f"x: float32[{shown},3]"
+
+
 def test_inputs_without_names_are_told_what_is_expected() -> None:
     with pytest.raises(ValueError, match=r"given by name, not as a list; expected x: float32\[N,3,\?\], sr: int64\[\]"):
         fitted([1, 2], BOTH)  # type: ignore[arg-type]

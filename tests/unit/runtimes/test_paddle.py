@@ -71,6 +71,21 @@ def test_a_directory_with_one_program_need_not_call_it_inference(tmp_path: Path)
         paddle_files.find(spec(tmp_path / "net"))
 
 
+def test_files_that_are_no_programs_do_not_stand_in_the_way(tmp_path: Path) -> None:
+    program = model(tmp_path / "net", "ocr")
+    (tmp_path / "net" / "call.json").write_text("{}")
+    (tmp_path / "net" / "other.json").write_text("{}")
+    assert paddle_files.find(spec(tmp_path / "net")).program == str(program)
+
+
+def test_a_directory_of_models_names_those_in_it(tmp_path: Path) -> None:
+    for name in ("rec", "det"):
+        model(tmp_path / name)
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ValueError, match=r"has no program of Paddle: .* or .pdmodel; det, rec below it have one$"):
+        paddle_files.find(spec(tmp_path))
+
+
 def test_parameters_may_be_elsewhere(tmp_path: Path) -> None:
     program = model(tmp_path / "net")
     moved = (tmp_path / "net" / "inference.pdiparams").rename(tmp_path / "weights")

@@ -1,11 +1,9 @@
-"""A program as a service: how it becomes ready, why it does not, what it answers, and how it ends."""
+"""A program as a service: what it answers, how it parks, and how it ends."""
 
 from __future__ import annotations
 
 import json
-import os
 import signal
-import socket
 import sys
 import textwrap
 import threading
@@ -16,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from lazyd.runtimes import CallCancelled, Cancellation, LoadAborted, service, service_ports
-from lazyd.runtimes.service import RUNTIME, ServiceFailed
+from lazyd.runtimes import CallCancelled, Cancellation, service_model
+from lazyd.runtimes.service import RUNTIME
 from lazyd.runtimes.service_model import Service
 
 LIMIT_S = 60.0
@@ -123,90 +121,6 @@ def test_a_warmup_of_a_failing_path_fails(run: Callable[..., Service]) -> None:
         found.output_of("request", ask(found, "GET", "/missing"))
 
 
-@pytest.mark.parametrize("ready", [{"port": True}, {"line": "it l.stens"}, {"http": "/text"}, None])
-def test_it_is_ready_as_it_was_told(run: Callable[..., Service], ready: dict[str, Any] | None) -> None:
-    assert ask(run(ready=ready), "GET", "/")["status"] == 200
-
-
-@pytest.mark.parametrize(
-    ("code", "ready", "says"),
-    [
-        (
-            "import sys; print('no such model'); sys.exit(3)",
-            {},
-            "ended with status 3 before it was ready: no such model",
-        ),
-        ("import os; os.kill(os.getpid(), 9)", {}, "ended with signal 9 before it was ready"),
-        ("import time; time.sleep(1000)", {}, r"has not opened its port \d+ \(load_timeout\)"),
-        (
-            "import socket, time; s = socket.create_server(('127.0.0.1', 0)); time.sleep(1000)",
-            {},
-            r"has not opened its port \d+ but \d+: does its command use \$\{port\}\?",
-        ),
-        (SERVER, {"http": "/missing"}, "GET /missing is answered with 404"),
-        (SERVER, {"line": "never said"}, "no line of its output was as 'never said'"),
-    ],
-)
-def test_what_does_not_become_ready_says_why(
-    run: Callable[..., Service], code: str, ready: dict[str, Any], says: str
-) -> None:
-    with pytest.raises(ServiceFailed, match=says):
-        run(code, ready=ready, load_timeout_s=1.5)
-
-
-def test_a_program_that_is_not_there_is_told_before_a_load() -> None:
-    with pytest.raises(ValueError, match="the program /no/such is missing or cannot be executed"):
-        RUNTIME.needs({"command": ["/no/such"]})
-
-
-def test_a_strangers_port_is_never_taken_for_its_own(
-    run: Callable[..., Service], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The port was free when it was chosen, and a stranger was quicker; the next one is free."""
-    reads, writes = os.pipe()
-    stranger = os.fork()  # its parent is this process, so it gets away from it first
-    if stranger == 0:
-        if os.fork() == 0:
-            taken = socket.create_server(("127.0.0.1", 0))
-            os.write(writes, f"{os.getpid()} {taken.getsockname()[1]}".encode())
-            time.sleep(LIMIT_S)
-        os._exit(0)
-    os.waitpid(stranger, 0)
-    pid, taken_port = map(int, os.read(reads, 100).split())
-    try:
-        ports = iter([taken_port, service_ports.free_port()])
-        monkeypatch.setattr(service.service_ports, "free_port", lambda: next(ports))
-        assert not run().url.endswith(f":{taken_port}")
-    finally:
-        os.kill(pid, signal.SIGKILL)
-
-
-def test_output_is_progress_and_a_slow_start_is_waited_for(run: Callable[..., Service]) -> None:
-    slow = "import time\nfor n in range(8): print(n); time.sleep(0.5)\n" + SERVER
-    told: list[str] = []
-    run(slow, progress=lambda phase, _: told.append(phase), load_timeout_s=2.5)
-    assert len(told) > 4
-
-
-def test_a_load_that_is_not_wanted_leaves_nothing(run: Callable[..., Service], tmp_path: Path) -> None:
-    def unwanted(_phase: str, _fraction: float | None) -> None:
-        if (tmp_path / "pid").exists():
-            raise LoadAborted
-
-    with pytest.raises(LoadAborted):
-        run(
-            f"""
-            import os, time
-            open({str(tmp_path / "pid")!r}, "w").write(str(os.getpid()))
-            print(1)
-            time.sleep(1000)
-            """,
-            progress=unwanted,
-        )
-    with pytest.raises(ProcessLookupError):
-        os.kill(int((tmp_path / "pid").read_text()), 0)
-
-
 def test_what_ignores_the_signal_is_killed_after_its_grace(run: Callable[..., Service]) -> None:
     found = run("import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + SERVER, stop={"grace_s": 0.3})
     found.close()
@@ -235,6 +149,15 @@ def test_parking_asks_and_a_refusal_is_told(run: Callable[..., Service]) -> None
     found.park()
     with pytest.raises(OSError, match="GET /missing was answered with 404"):
         found.unpark()
+
+
+def test_a_service_that_does_not_answer_when_it_is_to_park_is_given_up(
+    run: Callable[..., Service], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service_model, "PARK_S", 0.2)
+    found = run(park={"http": {"method": "GET", "path": "/never"}})
+    with pytest.raises(OSError, match=r"GET /never was not answered within 0\.2 s"):
+        found.park()
 
 
 def test_a_hold_tells_where_it_is_and_lasts_as_long_as_the_service_works(

@@ -231,6 +231,11 @@ def test_arguments_that_do_not_fit_are_told_with_the_signature(args: Any, kwargs
     assert str(caught.value) == f"{wrong}; expected {FORWARD}"
 
 
+def test_what_was_given_is_shown_in_a_line() -> None:
+    given = FORWARD.bound((Array(), 16000, None), {"scale": 0.5})
+    assert FORWARD.given(given) == "x: float32[1,2], rate: 16000, state: None, scale: 0.5"
+
+
 def test_arguments_that_fit_are_bound_by_name() -> None:
     assert FORWARD.bound(([1.0], 16000), {"scale": 1}) == {"x": [1.0], "rate": 16000, "scale": 1}
     assert FORWARD.bound((Array(), 1, None), {})["state"] is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import sys
 from pathlib import Path
@@ -124,6 +125,27 @@ def test_a_warm_up_calls_forward_with_what_is_configured(torch: Torch, tmp_path:
     assert model.warmup_method == "forward"
     assert model.warmup_arguments("forward", [1, 2], {}) == ([1, 2], {})
     assert model.warmup_arguments("reset", [], {}) == ([], {})
+    assert torch.told
+
+
+def test_a_warm_up_that_lacks_its_arguments_says_where_they_are_written(torch: Torch, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"^forward\(x: .*\) -> .* is not called without arguments: .* warmup.args"):
+        load(tmp_path, "ram").warmup_arguments("forward", [], {})
+    assert torch.told
+
+
+def test_what_a_module_says_of_its_own_is_told_with_what_it_was_given(
+    torch: Torch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = load(tmp_path, "ram")
+
+    def refuse(**_: Any) -> None:
+        raise RuntimeError("The following operation failed in the TorchScript interpreter.\n\nValueError: too short")
+
+    monkeypatch.setattr(sys.modules["torch"], "inference_mode", contextlib.nullcontext, raising=False)
+    model._module.forward, model._arguments = refuse, lambda *_: ([], {})
+    with pytest.raises(ValueError, match=r"^too short; expected forward\(x: .*, given x: a list, rate: 16000$"):
+        model.call("forward", [[1.0], 16000], {}, stream=False, cancelled=lambda: False)
     assert torch.told
 
 
