@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
 TRIES = 3
 """So many ports are tried, where others were quicker to take them."""
-LOOK_S = 0.05
+LOOK_S, SELDOM_S = 0.05, 0.5
+"""How often it is looked whether it is ready: at first, and when it takes long, as each look may be a request."""
 PART_OF_TIMEOUT = 0.9
 """A program that shows no progress is given up a little before the manager would, as here it is known why."""
 DEFAULT_LOAD_TIMEOUT_S = 120.0
@@ -37,6 +38,10 @@ METHODS = {
     "hold": "hold() streams {url}, and keeps it in use until it is cancelled",
 }
 """What each takes and answers, in a line for people."""
+
+
+MARK = "LAZYD_WORKER"
+"""Stands in the environment of each worker, and so of all that it starts, wherever that goes."""
 
 
 class ServiceFailed(Exception):
@@ -102,7 +107,7 @@ class Start:
         self._ready = spec.get("ready") or {}
         self._progress = progress
         self.port = port
-        self._is_open = False
+        self._is_open = self._is_its_own = False
         on_gpu = (spec.get("placement") or {}).get("on") == "gpu"
         self._words = {
             "port": str(port),
@@ -137,29 +142,41 @@ class Start:
         """Until it is ready. That its port opens is progress, and what it writes before; later it may write of nothing
         but how often it was asked whether it is ready."""
         limit_s = self._spec.get("load_timeout_s", DEFAULT_LOAD_TIMEOUT_S)
-        heard, last = 0, time.monotonic()
+        heard, begun = 0, time.monotonic()
+        last = begun
         while not self._is_ready(program):
             if program.ended.is_set():
-                if not self._ready.get("elsewhere") and service_ports.is_open(self.port):
-                    raise PortTaken
-                raise ServiceFailed(
-                    _with(f"the program has ended with {program.how_it_ended} before it was ready", program)
-                )
+                raise self._ended(program)
             if self._has_progressed(program, heard):
                 heard, last = program.written, time.monotonic()
                 self._progress("starting", None)
             elif limit_s is not None and time.monotonic() - last > PART_OF_TIMEOUT * limit_s:
                 raise ServiceFailed(_with(f"{self._what_is_missing(program)} (load_timeout)", program))
-            program.ended.wait(LOOK_S)
+            program.ended.wait(min(SELDOM_S, max(LOOK_S, (time.monotonic() - begun) / 20)))
+
+    def _ended(self, program: Program) -> Exception:
+        """What that means."""
+        how = f"the program has ended with {program.how_it_ended} before it was ready"
+        if service_ports.is_open(self.port) and not self._ready.get("elsewhere"):
+            if not self._has_its_port():
+                return PortTaken()
+            how += ", and has left a process behind that has its port: it must stay in the foreground"
+        return ServiceFailed(_with(how, program))
+
+    def _has_its_port(self) -> bool:
+        """Whether it is its own program that has it; asked no more once it was."""
+        mark = f"{MARK}={os.environ[MARK]}" if MARK in os.environ else None
+        self._is_its_own = self._is_its_own or service_ports.is_ours(self.port, mark)
+        return self._is_its_own
 
     def _has_progressed(self, program: Program, heard: int) -> bool:
         was_open, self._is_open = self._is_open, self._is_open or service_ports.is_open(self.port)
         return not was_open and (self._is_open or program.written > heard)
 
     def _is_ready(self, program: Program) -> bool:
-        if not service_ports.is_open(self.port):
+        if not service_ports.is_open(self.port) or not program.is_running:
             return False
-        if not self._ready.get("elsewhere") and self.port not in service_ports.ours():
+        if not self._ready.get("elsewhere") and not self._has_its_port():
             raise PortTaken
         if self._ready.get("http"):
             status = service_http.status_of(self.port, self._ready["http"])
@@ -170,6 +187,8 @@ class Start:
         """Why it is not ready, as far as can be seen."""
         if not service_ports.is_open(self.port):
             others = sorted(service_ports.ours())
+            if self.port in others:
+                return f"the program has opened its port {self.port}, but not on {service_ports.ADDRESS}"
             opened = f" but {', '.join(map(str, others))}: does its command use ${{port}}?" if others else ""
             return f"the program has not opened its port {self.port}{opened}"
         if self._ready.get("http"):

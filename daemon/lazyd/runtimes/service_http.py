@@ -147,12 +147,14 @@ def status_of(port: int, path: str) -> int | None:
     return status
 
 
-def carry_out(port: int, http_request: dict[str, Any]) -> None:
-    """Makes a request of the configuration's. Raises `OSError` if it fails."""
+def carry_out(port: int, http_request: dict[str, Any], limit_s: float | None) -> None:
+    """Makes a request of the configuration's. Raises `OSError` if it fails, or nothing comes for `limit_s`."""
     method, path = http_request.get("method", "POST"), http_request["path"]
     try:
-        answer = ask(port, method, path, http_request.get("json"))
+        answer = ask(port, method, path, http_request.get("json"), timeout_s=limit_s)
         said = answer.body()
+    except TimeoutError:
+        raise OSError(f"{method} {path} was not answered within {limit_s:g} s") from None
     except http.client.HTTPException as error:
         raise OSError(f"{method} {path}: {error!r}") from None
     answer.close()

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 LOOK_AGAIN_S = 0.5
 """How often a service that works for nobody's request is asked whether it still does."""
+PARK_S = 60.0
+"""One that does not answer for so long when it is to give back its memory is ended."""
 _DEATH_S = 2.0
 """A connection that breaks may be the first sign of the program's end, which is waited for so long."""
 
@@ -68,11 +70,11 @@ class Service:
         return self._spec.get("park") is not None
 
     def park(self) -> None:
-        service_http.carry_out(self._port, self._spec["park"]["http"])
+        service_http.carry_out(self._port, self._spec["park"]["http"], PARK_S)
 
     def unpark(self) -> None:
         if self._spec.get("unpark") is not None:
-            service_http.carry_out(self._port, self._spec["unpark"]["http"])
+            service_http.carry_out(self._port, self._spec["unpark"]["http"], self._spec.get("load_timeout_s"))
 
     def close(self) -> None:
         how = self._spec.get("stop") or {}

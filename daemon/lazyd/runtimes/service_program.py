@@ -22,6 +22,8 @@ _PR_SET_PDEATHSIG = 1
 _CHUNK = 64 * 1024
 _TAIL = 4096
 _LAST_LINES = 5
+_CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|[\x00-\x08\x0e-\x1f\x7f]")
+"""Colours and the like: nothing for an error."""
 _LAST_WORDS_S = 1.0
 """After its end its output is read for so long: a process that it has left behind may keep the pipe open."""
 GRACE_S = 3.0
@@ -63,9 +65,15 @@ class Program:
         threading.Thread(target=self._wait, name="end", daemon=True).start()
 
     @property
+    def is_running(self) -> bool:
+        """It has not ended, also if what it has written is still being read."""
+        return self._process.poll() is None
+
+    @property
     def last_lines(self) -> str:
         """The last of what it has written, on one line."""
-        lines = [line.strip() for line in self._tail.decode("utf-8", "replace").splitlines() if line.strip()]
+        text = _CONTROL.sub("", self._tail.decode("utf-8", "replace"))
+        lines = [line.strip() for line in text.splitlines() if line.strip()]
         return " | ".join(lines[-_LAST_LINES:])
 
     @property

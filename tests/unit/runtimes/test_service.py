@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from lazyd.runtimes import CallCancelled, Cancellation, service_model
+from lazyd.runtimes import CallCancelled, Cancellation, service, service_model
 from lazyd.runtimes.service import RUNTIME
 from lazyd.runtimes.service_model import Service
 
@@ -60,8 +60,9 @@ server.serve_forever()
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> Iterator[Callable[..., Service]]:
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Service]]:
     """``run(code, **spec)``: a program in Python, as a service, which ends with the test."""
+    monkeypatch.setenv(service.MARK, str(tmp_path))
     running: list[Service] = []
 
     def start(
