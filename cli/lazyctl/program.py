@@ -13,7 +13,7 @@ from lazyd.errors import LazydError
 from .group import COMPLETING, LazyGroup
 from .main import INTERRUPTED
 from .session import Session
-from .terminal import one_line
+from .terminal import for_stderr, one_line
 
 NAME = "lazyctl"
 
@@ -98,8 +98,8 @@ def _flush() -> None:
 
 
 def complain(line: str, status: int) -> int:
-    """One line on standard error; the status comes back."""
-    click.echo(f"{NAME}: {one_line(line)}", err=True)
+    """One line on standard error, broken between words for a person; the status comes back."""
+    click.echo("\n".join(for_stderr(f"{NAME}: {one_line(line)}")), err=True)
     return status
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .terminal import Look, one_line
+from .terminal import Look, for_stderr, one_line
 
 if TYPE_CHECKING:
     from lazyd.client import Client
@@ -108,7 +108,8 @@ class Session:
 
     def note(self, line: str) -> None:
         """One line on standard error, beside the result."""
-        click.echo(self.err.paint(one_line(line), "dim"), err=True, color=self.err.colour)
+        lines = [self.err.paint(part, "dim") for part in for_stderr(one_line(line))]
+        click.echo("\n".join(lines), err=True, color=self.err.colour)
 
     def print_json(self, reply: Any) -> None:
         """A reply as it came, on one line. JSON is UTF-8 whatever the locale says."""

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 import unicodedata
 from typing import IO, NamedTuple
 
 DEFAULT_WIDTH = 80
+_HANGS = 4
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]+")
 _STEERING = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _SGR = {
@@ -108,6 +110,19 @@ def wrapped(text: str, width: int, look: Look, most: int | None = None) -> list[
         lines.append(text[:cut].rstrip())
         text = text[cut:].lstrip()
     return [*lines, shorten(text, width, look)]
+
+
+def hanging(text: str, width: int, look: Look) -> list[str]:
+    """All of `text` in lines of at most `width` columns, indented where it goes on."""
+    first, *more = wrapped(text, width, look)
+    rest = wrapped(" ".join(more), width - _HANGS, look) if more else []
+    return [first, *(" " * _HANGS + line for line in rest)]
+
+
+def for_stderr(line: str) -> list[str]:
+    """One line, as it is where a program reads it, and broken between words on a terminal."""
+    look = Look.of(sys.stderr)
+    return [line] if look.height is None else hanging(line, look.width, look)
 
 
 def _fitting(text: str, width: int) -> int:

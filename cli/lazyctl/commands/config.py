@@ -9,11 +9,14 @@ import click
 
 from ..group import LazyGroup, command
 from ..session import Session
-from ..terminal import text_only
+from ..terminal import Look, hanging, text_only
 
 if TYPE_CHECKING:
     from lazyd.config import Files
     from lazyd.config.explaining import Explained
+
+
+_COLOURS = {"warning:": "yellow", "ok:": "green"}
 
 
 @click.group(cls=LazyGroup)
@@ -46,6 +49,8 @@ def check(session: Session, file: str | None, explain: bool) -> int:
     explained = _explained(files, state) if explain else []
     if not session.json:
         lines, status = configuration.check(files, state)
+        if session.out.height is not None:  # a program that reads it has one line for each
+            lines = [part for line in lines for part in _for_people(line, session.out)]
         if explained:
             from ..explained import explained_lines
 
@@ -92,6 +97,13 @@ def explain(session: Session, keys: tuple[str, ...]) -> None:
 
 config.add_command(check)
 config.add_command(explain)
+
+
+def _for_people(line: str, look: Look) -> list[str]:
+    """Between words, and with what kind of line it is in colour."""
+    first, *more = hanging(line, look.width, look)
+    begins = next((word for word in _COLOURS if first.startswith(word)), "")
+    return [look.paint(begins, _COLOURS.get(begins, "")) + first[len(begins) :], *more]
 
 
 def _explained(files: Files, state: str) -> list[Explained]:

@@ -13,7 +13,7 @@ from ..group import command
 from ..models import model_lines, pair_lines
 from ..names import MODEL
 from ..session import Session
-from ..terminal import Look, one_line, wrapped
+from ..terminal import Look, hanging, one_line
 from ..units import duration, size
 
 RAW = "metadata"
@@ -60,10 +60,11 @@ def show(session: Session, model: str, everything: bool) -> None:
     if everything:
         sections["its keys"] = _facts(raw)
     look = session.out
-    lines = [*model_lines([reply["model"]], look), *_methods(methods, look)]
+    lines = model_lines([reply["model"]], look)
     for title, facts in sections.items():
         if facts:
             lines += ["", look.paint(title, "bold"), *pair_lines(facts, look, lines_each=2)]
+    lines += _methods(methods, look)
     session.say(*lines, *_left_out(model, len(settings) - len(chosen), 0 if everything else len(raw), look))
 
 
@@ -86,16 +87,9 @@ def _left_out(model: str, settings: int, keys: int, look: Look) -> list[str]:
 
 
 def _methods(methods: Mapping[str, str], look: Look) -> list[str]:
-    """What one looks for first, so nothing of it is cut off."""
-    lines = [line for told in methods.values() for line in hanging(one_line(told), look)]
+    """What one looks for: nothing of it is cut off, and it stands last, where a small terminal shows it."""
+    lines = [f"  {line}" for told in methods.values() for line in hanging(one_line(told), look.width - 2, look)]
     return ["", look.paint("methods", "bold"), *lines] if lines else []
-
-
-def hanging(text: str, look: Look) -> list[str]:
-    """All of a text, indented, and further where it goes on."""
-    first, *more = wrapped(text, look.width - 2, look)
-    rest = wrapped(" ".join(more), look.width - 6, look) if more else []
-    return [f"  {first}", *(f"      {line}" for line in rest)]
 
 
 def _as_written(value: Any) -> str:

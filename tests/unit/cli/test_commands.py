@@ -237,7 +237,7 @@ def test_show_tells_what_the_file_says_on_few_lines(daemon: Daemon, lazyctl: Laz
     assert lines[-1] == "and 2 keys of its file: lazyctl show --all gemma"
 
 
-def test_show_begins_with_what_can_be_called_whole(daemon: Daemon, lazyctl: Lazyctl) -> None:
+def test_show_ends_with_what_can_be_called_whole(daemon: Daemon, lazyctl: Lazyctl) -> None:
     taken = ", ".join(f"input_{n}: float32[N,3,H,W]" for n in range(9))
     methods = {"run": f"run({{{taken}}}) -> {{y: float32[N]}}", "other": "other() -> Tensor"}
     metadata = {"methods": methods, "inputs": [{"name": "input_0"}], "producer": "a tool"}

@@ -18,6 +18,8 @@ from typing import Any
 
 import pytest
 
+from lazyctl.terminal import Look, cells, hanging
+
 from ..client.fakes import DEADLINE_S, CallInWorker, FakeWorker, eventually
 from .conftest import Daemon
 from .samples import event, hot, model, status
@@ -286,3 +288,13 @@ def test_closed_standard_streams_are_no_error(daemon: Daemon, socket_path: Path)
     daemon.answer("Status", status(hot()))
     command = ["bash", "-c", f"{sys.executable} -m lazyctl status >&- 2>&-"]
     assert subprocess.run(command, env={**os.environ, "LAZYD_SOCKET": str(socket_path)}, check=False).returncode == 0
+
+
+@pytest.mark.parametrize("width", [20, 80])
+def test_what_goes_on_is_indented_and_nothing_of_it_is_lost(width: int) -> None:
+    text = "models.a.path: file.onnx is a GGUF file, not an ONNX file; as it is, no load of it succeeds"
+    first, *more = hanging(text, width, Look(width=width))
+    assert more
+    assert all(line.startswith("    ") for line in more)
+    assert max(map(cells, (first, *more))) <= width
+    assert " ".join([first, *(line.strip() for line in more)]) == text
