@@ -99,7 +99,8 @@ class Conversation:
         """Answers in the service's place, if nothing of its answer has gone out; else the client sees a broken one."""
         log.info("%s: %d %s", self._model, refusal.status, refusal.line)
         if self._http.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
-            self._stream.abort()
+            if self._http.our_state is h11.SEND_BODY:
+                self._stream.abort()
             return
         body = f"{refusal.line}\n".encode()
         fields = [("Content-Type", "text/plain; charset=utf-8"), ("Content-Length", str(len(body)))]

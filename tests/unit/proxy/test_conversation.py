@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lazyd.errors import LoadFailed
+from lazyd.errors import LoadFailed, WorkerDied
 from lazyd.proxy import tunnel
 from lazyd.proxy.conversation import Conversation
 from lazyd.proxy.hold import Hold
@@ -23,6 +23,8 @@ class Leases:
     def __init__(self) -> None:
         self.url = ""
         self.error: Exception | None = None
+        self.last_error: Exception | None = None
+        """Comes when one lets go."""
         self.taken = self.held = 0
 
     def model(self, _name: str) -> Leases:
@@ -46,6 +48,8 @@ class Lease:
 
     async def __aexit__(self, *_: object) -> None:
         self._leases.held -= 1
+        if self._leases.last_error is not None:
+            raise self._leases.last_error
 
 
 class Site:
@@ -125,6 +129,18 @@ async def test_an_answer_that_ends_with_its_connection_is_whole_for_a_client_tha
     writer.write(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
     assert b"chunked" in await reader.readuntil(b"\r\n\r\n")
     assert await reader.readuntil(b"0\r\n\r\n") == b"9\r\nall of it\r\n0\r\n\r\n"
+    writer.close()
+    await site.ended()
+
+
+async def test_an_answer_is_whole_though_its_service_dies_right_after(site: Site) -> None:
+    body = b"x" * 30_000_000
+    site.leases.last_error = WorkerDied(model="m", status=9, log="")
+    await site.serve(answering(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)))
+    reader, writer = await site.connect()
+    writer.write(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+    assert b"200 OK" in await reader.readuntil(b"\r\n\r\n")
+    assert await reader.readexactly(len(body)) == body
     writer.close()
     await site.ended()
 
