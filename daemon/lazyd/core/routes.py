@@ -14,9 +14,10 @@ is loaded in the background instead, into room that the others do not need.
 
 from __future__ import annotations
 
-import zlib
+import math
 from collections.abc import Iterable, Mapping
 
+from ..digest import digest_of
 from . import parking
 from .events import Shadowed
 from .lifecycle import SERVES, State
@@ -28,8 +29,8 @@ from .world import World
 
 UNFIT = frozenset({Warmth.PENDING, Warmth.RUNNING, Warmth.FAILED})
 """Its warm-up has not ended well (yet)."""
-KEY_SPACE = 1 << 32
-"""A sticky key is hashed to a number below this."""
+LOTS = 1 << 64
+"""So many different ones there are."""
 
 
 def meanings_of(config: Config, promoted: Mapping[str, str]) -> dict[str, str]:
@@ -144,13 +145,15 @@ def able_of(world: World, route: Route) -> dict[str, int]:
 
 
 def by_key(shares: Mapping[str, int], key: str) -> str:
-    """The same key leads to the same model. A share that grows takes keys from others, and no other moves."""
-    at = zlib.crc32(key.encode()) * sum(shares.values()) / KEY_SPACE
-    for name, weight in shares.items():
-        at -= weight
-        if at < 0:
-            return name
-    raise AssertionError("a route has no shares")
+    """The same key leads to the same model, however the shares are written or ordered. A share that grows takes keys
+    from the others, one that shrinks gives some to them, and no other key moves: each model draws a lot by the key
+    (weighted rendezvous hashing)."""
+    return max(shares, key=lambda name: shares[name] / -math.log(lot(name, key)))
+
+
+def lot(name: str, key: str) -> float:
+    """Between 0 and 1, evenly, and always the same."""
+    return (int(digest_of(f"{name}\0{key}".encode()), 16) + 1) / (LOTS + 2)
 
 
 def by_turn(route: Route, shares: Mapping[str, int]) -> str:
@@ -200,11 +203,15 @@ def shadow_of(world: World, route: Route | None, model: Model) -> str | None:
     """The model on which calls of another by this name are repeated. It is loaded for that in the background."""
     if route is None or route.shadow in (None, model.key):
         return None
+    expect_shadow(world, route)
+    return route.shadow
+
+
+def expect_shadow(world: World, route: Route) -> None:
     shadow = world.find(route.shadow or "")
     if shadow is not None:
         shadow.routes[route.name] = route
         expect(world, shadow)
-    return route.shadow
 
 
 def answers_meanwhile(model: Model) -> bool:
@@ -216,3 +223,6 @@ def shadowed(world: World, event: Shadowed) -> None:
     """A worker tells what came of calls that it has repeated."""
     known = world.compared.get((event.name, event.shadow), Compared())
     world.compared[event.name, event.shadow] = known.plus(event.compared)
+    route = world.routes.get(event.name)
+    if event.compared.skipped and route is not None and route.shadow == event.shadow:
+        expect_shadow(world, route)  # it has left, and who calls by the name need not ask for a lease again

@@ -101,10 +101,11 @@ def test_the_clients_of_a_split_alias_move_to_what_was_promoted() -> None:
     story = Story(*OCR, splits={"reader": Split(weights={"ocr:3": 90, "ocr:4": 10})})
     story.hot("ocr:3")
     story.hot("ocr:4")
-    lease = story.granted(story.get("reader", sticky="y"))
-    assert lease.version == "3"
+    keys = (f"user-{n}" for n in range(100))
+    leases = (story.granted(story.get("reader", sticky=key)) for key in keys)
+    lease = next(lease for lease in leases if lease.version == "3")
     story.promote("reader", "ocr:4")
-    assert [e.lease for e in story.effects if isinstance(e, effects.Revoke)] == [lease.lease]
+    assert lease.lease in [e.lease for e in story.effects if isinstance(e, effects.Revoke)]
 
 
 def test_what_was_said_of_a_model_that_is_no_more_is_told_once_and_counts_again_when_it_is_back() -> None:

@@ -64,12 +64,31 @@ def test_a_sticky_key_always_leads_to_the_same_version_and_many_keys_to_all_by_w
     assert 60 < first.count("4") < 140
 
 
+NAMES = [f"user-{n}" for n in range(500)]
+
+
+def moved(before: dict[str, int], after: dict[str, int]) -> set[tuple[str, str]]:
+    """From which share to which keys move."""
+    pairs = [(routes.by_key(before, name), routes.by_key(after, name)) for name in NAMES]
+    return {(old, new) for old, new in pairs if old != new}
+
+
 def test_a_share_that_grows_takes_keys_and_no_other_key_moves() -> None:
-    names = [f"user-{n}" for n in range(500)]
-    before = [routes.by_key({"ocr:3": 90, "ocr:4": 10}, name) for name in names]
-    after = [routes.by_key({"ocr:3": 50, "ocr:4": 50}, name) for name in names]
-    moved = {(old, new) for old, new in zip(before, after, strict=True) if old != new}
-    assert moved == {("ocr:3", "ocr:4")}
+    assert moved({"ocr:3": 90, "ocr:4": 10}, {"ocr:3": 50, "ocr:4": 50}) == {("ocr:3", "ocr:4")}
+    shrunk_and_grown = moved({"a": 50, "b": 40, "c": 10}, {"a": 40, "b": 40, "c": 20})
+    assert shrunk_and_grown == {("a", "b"), ("a", "c"), ("b", "c")}, "none from what is as it was to what is as it was"
+    assert moved({"a": 60, "b": 40}, {"a": 60, "b": 40, "c": 10}) == {("a", "c"), ("b", "c")}
+
+
+def test_no_key_moves_if_the_same_shares_are_written_otherwise() -> None:
+    assert moved({"a": 60, "b": 30, "c": 10}, {"c": 1, "a": 6, "b": 3}) == set()
+
+
+def test_keys_are_spread_by_weight() -> None:
+    seen = Counter(routes.by_key({"a": 70, "b": 25, "c": 5}, f"user-{n}") for n in range(4000))
+    assert 2700 < seen["a"] < 2900
+    assert 900 < seen["b"] < 1100
+    assert 150 < seen["c"] < 250
 
 
 def test_a_version_that_is_cold_is_loaded_behind_one_that_is_ready_and_nobody_waits_for_it() -> None:
@@ -148,6 +167,19 @@ def test_a_shadow_is_loaded_behind_the_calls_of_others_and_the_worker_is_told() 
     assert version(story, request) == "3"
     grant = next(e for e in story.effects if isinstance(e, effects.Grant))
     assert (grant.route, grant.shadow) == ("reader", "ocr:4")
+    assert story.state("ocr:4") is State.LOADING
+
+
+def test_a_shadow_that_has_left_is_loaded_again_though_nobody_asks_for_another_lease() -> None:
+    story = Story(*OCR, splits={"reader": Split(weights={"ocr:3": 1}, shadow="ocr:4")})
+    story.get("reader")
+    story.ready("ocr:3")
+    story.ready("ocr:4")
+    story.exit("ocr:4", status=3)
+    assert story.state("ocr:4") is State.COLD
+    story.tell(events.Shadowed(name="reader", shadow="ocr:4", compared=routes.Compared(equal=1)))
+    assert story.state("ocr:4") is State.COLD
+    story.tell(events.Shadowed(name="reader", shadow="ocr:4", compared=routes.Compared(skipped=1)))
     assert story.state("ocr:4") is State.LOADING
 
 
