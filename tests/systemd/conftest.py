@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
+from pathlib import Path
 
 import pytest
 
-from .machine import CHECKOUT, Machine, Refused, booted
+from .machine import CHECKOUT, LONGEST_S, Machine, Refused, booted
 
 USER = "lazyd-user"
 """A member of the group lazyd."""
 STRANGER = "nobody"
+HERE = Path(__file__).parent
 
 
 @pytest.fixture(scope="session")
@@ -23,6 +25,13 @@ def machine() -> Iterator[Machine]:
             yield system
     except Refused as refused:
         pytest.skip(str(refused))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The first test waits for the boot and an installation, some for an installation of their own."""
+    for item in items:
+        if item.path.parent == HERE:
+            item.add_marker(pytest.mark.timeout(3 * LONGEST_S))
 
 
 @pytest.hookimpl(wrapper=True)
