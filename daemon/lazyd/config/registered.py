@@ -40,7 +40,7 @@ class Registered(msgspec.Struct, frozen=True):
 def mark(state: str) -> Mark | None:
     """The mark of the file as it is now, quickly. None: it cannot be read."""
     try:
-        return _mark(state, _contents(state))
+        return _mark(state, _contents(state) or b"")
     except OSError:
         return None
 
@@ -51,8 +51,8 @@ def read(state: str, accepted: Config | None = None, *, repair: bool = True) -> 
     Raises OSError where there is a file, and it cannot be read.
     """
     contents = _contents(state)
-    if not contents:
-        return Registered(mark=_mark(state, contents))
+    if contents is None:
+        return Registered(mark=_mark(state, b""))
     try:
         stored = msgspec.json.decode(contents, type=_Stored)
         if zlib.crc32(stored.models) != stored.crc32:
@@ -99,12 +99,13 @@ def _secret(spec: ModelSpec) -> dict[str, object]:
     return {name: value for name, value in (("env", spec.env), ("path", spec.path)) if value}
 
 
-def _contents(state: str) -> bytes:
+def _contents(state: str) -> bytes | None:
+    """None: there is no such file, as nothing was registered yet."""
     try:
         with open(registered_file(state), "rb") as file:
             return file.read()
     except FileNotFoundError:
-        return b""
+        return None
 
 
 def _mark(state: str, contents: bytes) -> Mark:
@@ -126,4 +127,4 @@ def _damaged(state: str, why: str, accepted: Config | None, *, repair: bool) -> 
         what=f"damaged ({why}){f', and set aside as {os.path.basename(aside)}' if repair else ''}: {lost}",
         remedy="register again what 'lazyctl status' does not show",
     )
-    return Registered(mark=_mark(state, _contents(state)), tables=tables, problem=problem)
+    return Registered(mark=_mark(state, _contents(state) or b""), tables=tables, problem=problem)
