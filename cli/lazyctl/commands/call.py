@@ -10,7 +10,7 @@ import click
 from lazyd.errors import LazydError
 from lazyd.wire.values import from_json, to_json
 
-from ..answers import call_reply
+from ..answers import call_reply, for_people
 from ..group import command, timeout_option
 from ..names import MODEL
 from ..session import Session
@@ -40,7 +40,7 @@ def call(
 
     The arguments are JSON, in place, in a FILE or on standard input (-): an object is keyword
     arguments, an array positional ones. A result that is text is printed as it is, anything else
-    as JSON; --json prints how the answer came about too.
+    as JSON, on a terminal with arrays as lists of numbers; --json prints how the answer came about too.
     """
     args, kwargs = _arguments(arguments)
     with session.client() as client, LoadWatch(session, model) as watch:
@@ -51,6 +51,8 @@ def call(
         session.print_json(call_reply(answer))
     elif isinstance(answer.result, str):
         session.say(answer.result)
+    elif session.out.height is not None:
+        session.print_json(for_people(answer.result))
     else:
         session.print_json(to_json(answer.result))
 
