@@ -20,6 +20,8 @@ from .failures import Failed, NoRanges, Unreachable
 
 CONNECT_S, READ_S = 10, 30
 """A server that says nothing for so long has gone."""
+DEEPEST = 16
+"""Folders within folders."""
 _DENIED = (401, 403)
 _GONE = (404, 410)
 _MARKS = ("ETag", "etag", "Content-MD5", "md5Hash", "LastModified", "Last-Modified", "mtime")
@@ -90,10 +92,15 @@ class Remote:
 
     def below(self) -> list[str]:
         """The names of all files below it. Raises as `info`."""
+        if self._is_web and urls.without_query(self.url) != self.url:
+            raise Failed(f"{self._shown}: of a folder on a web server nothing can be asked (?); name its files")
         self._fs.invalidate_cache()
         root = self._path.rstrip("/") + "/"
-        found = [str(path) for path in self._ask(self._fs.find, root)]
-        return sorted(path.removeprefix(root) for path in found if path.startswith(root) and not path.endswith("/"))
+        found = [str(path) for path in self._ask(self._fs.find, root, maxdepth=DEEPEST + 1)]
+        names = [path.removeprefix(root) for path in found if path.startswith(root) and not path.endswith("/")]
+        if any(name.count("/") >= DEEPEST for name in names):
+            raise Failed(f"{self._shown}: its folders go deeper than {DEEPEST}, perhaps without an end")
+        return sorted(names)
 
     @property
     def _is_web(self) -> bool:

@@ -115,6 +115,25 @@ class Handler(BaseHTTPRequestHandler):
     def to_ill(self) -> None:
         self.say(500)
 
+    def to_endless(self) -> None:
+        """Each folder has another one in it."""
+        if self.path.endswith("/"):
+            self.say(200, b'<a href="deeper/">deeper</a> <a href="a.bin">a.bin</a>', Content_Type="text/html")
+        elif self.path.endswith("/deeper"):
+            self.say(301, Location=f"{self.path}/")
+        else:
+            self.to_honest()
+
+    def to_folder(self) -> None:
+        if self.path.endswith("/folder/"):
+            self.say(200, b'<a href="a%20b.bin">a b</a> <a href="sub/">sub</a>', Content_Type="text/html")
+        elif self.path.endswith("/sub/"):
+            self.say(200, b'<a href="c.bin">c</a> <a href="../">up</a>', Content_Type="text/html")
+        elif self.path.endswith("/sub"):
+            self.say(301, Location=f"{self.path}/")
+        else:
+            self.to_honest()
+
     def elsewhere(self, path: str) -> str:
         return f"http://localhost:{self.server.server_address[1]}{path}"
 
@@ -175,6 +194,8 @@ def test_what_is_kept_is_the_file(web: Web, path: str) -> None:
         ("disk/a.bin", "sent on to what is no address of a web server"),
         ("denied/a.bin", "access is denied"),
         ("broken/a.bin", "500"),
+        ("endless/", "its folders go deeper than 16"),
+        ("folder/?token=hunter22", "of a folder on a web server nothing can be asked"),
     ],
 )
 def test_what_cannot_be_had_is_one_short_line_without_secrets(web: Web, path: str, says: str) -> None:
@@ -183,6 +204,13 @@ def test_what_cannot_be_had_is_one_short_line_without_secrets(web: Web, path: st
     assert "hunter22" not in error
     assert len(error) < 600
     assert list((web.root / "cache").glob("blobs/*")) == []
+
+
+def test_a_folder_of_a_web_server_is_fetched_under_its_names(web: Web) -> None:
+    assert web.fetch("folder/").error == ""
+    folder = web.root / "cache" / "models" / "key"
+    assert {str(path.relative_to(folder)) for path in folder.rglob("*.bin")} == {"a b.bin", "sub/c.bin"}
+    assert (folder / "a b.bin").read_bytes() == DATA
 
 
 def test_a_name_and_a_password_are_not_sent_on_to_another_host(web: Web) -> None:
