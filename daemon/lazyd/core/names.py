@@ -48,9 +48,13 @@ def model_key(key: str) -> str:
 
 
 def version_order(version: str) -> tuple[tuple[int, int, str], ...]:
-    """Sorts versions as people count: 10 after 9, numbers before words."""
-    parts = re.findall(r"\d+|[^\d.\-_]+", version)
-    return tuple((0, int(part), "") if part.isdigit() else (1, 0, part) for part in parts)
+    """Sorts versions as people count: 10 after 9, v10 too. One that begins with a word is below all that begin with a
+    number: a directory ``old`` beside ``1`` and ``2`` is not the newest. Further on words follow numbers."""
+    parts = re.findall(r"\d+|[^\d.\-_]+", re.sub(r"^[vV](?=\d)", "", version))
+    order = [(0, int(part), "") if part.isdecimal() else (1, 0, part) for part in parts]
+    if order and not parts[0].isdecimal():
+        order[0] = (-1, 0, parts[0])
+    return tuple(order)
 
 
 def member_part(pattern: str, name: str) -> str | None:
