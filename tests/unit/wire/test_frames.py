@@ -4,6 +4,7 @@ import json
 import random
 import socket
 import struct
+import sys
 import threading
 import weakref
 from typing import Any
@@ -12,7 +13,7 @@ import numpy
 import pytest
 
 from lazyd.errors import BadFrame, NotJson, NotSendable, TooLarge
-from lazyd.wire.frames import MAX_HEADER_BYTES, Frame, FrameReader, frame_parts
+from lazyd.wire.frames import MAX_HEADER_BYTES, SEND_BYTES, Frame, FrameReader, frame_parts, roomy
 from lazyd.wire.values import pack, unpack
 
 
@@ -102,6 +103,30 @@ def test_array_crosses_a_real_socket(size: int) -> None:
     arrived = unpack(frames[0].header["result"], frames[0].buffers)
     assert (arrived == array).all()
     assert arrived.flags.writeable
+
+
+@pytest.mark.parametrize("size", [1, 100_000, 1_000_000, 5_000_000])
+@pytest.mark.parametrize("has_numpy", [True, False])
+def test_a_buffer_of_any_size_is_writable_bytes(size: int, has_numpy: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not has_numpy:
+        monkeypatch.delitem(sys.modules, "numpy")
+    (frame,) = FrameReader().feed(frame_bytes({}, bytes([7]) * size))
+    view = memoryview(frame.buffers[0])
+    assert (view.format, view.nbytes, view.readonly, set(view[:1000])) == ("B", size, False, {7})
+
+
+def test_a_megabyte_goes_into_a_data_socket_at_once() -> None:
+    near, far = socket.socketpair()
+    with near, far:
+        near.setblocking(False)
+        roomy(near)
+        if near.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF) < 2 * SEND_BYTES:
+            pytest.skip("net.core.wmem_max of this machine is below a megabyte")
+        array = numpy.zeros(250_000, numpy.float32)
+        parts = frame_parts(
+            {"id": 1, "result": {"$array": 0, "dtype": "<f4", "shape": [250_000]}}, [array.data.cast("B")]
+        )
+        assert near.sendmsg(parts) == sum(map(len, parts))
 
 
 def test_buffers_of_one_frame_are_not_those_of_the_next() -> None:
