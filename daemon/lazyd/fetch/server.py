@@ -1,5 +1,7 @@
 """The fetcher's socket: one connection asks for one thing, and hears how far it is and how it ends.
 
+All that is understood is answered with {"on": "heard"} first, at once.
+
     {"do": "fetch", "key", "url", "sha256", "disk", "kept", "loaded", "used"}
         -> {"on": "progress", "fraction", "bytes"} …, {"on": "fetched", "changed", "note"} or {"on": "failed", "reason"}
     {"do": "stop"}                      within it: it is not wanted any more
@@ -76,7 +78,10 @@ class Server:
                 connection.settimeout(PATIENCE_S)
                 question = _received(connection)
                 if question is not None:
-                    self._table[question["do"]](connection, question)
+                    answer = self._table[question["do"]]
+                    with suppress(OSError):  # who asks it to quit need not wait
+                        _send(connection, {"on": "heard"})
+                    answer(connection, question)
         except (OSError, ValueError, KeyError, TypeError) as error:
             log.info("a connection has ended: %r", error)
         except Exception:

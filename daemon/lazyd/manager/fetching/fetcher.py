@@ -23,7 +23,7 @@ from lazyd import places
 from ..processes.packets import PacketSocket
 
 START_S = 20.0
-"""How long one that was started may take until its socket answers."""
+"""How long one that was started may take until its socket answers, and one that answers until it has heard."""
 LOOK_S = 0.02
 TRIES = 3
 """It may end, as it had nothing to do, in the moment in which it is asked."""
@@ -69,9 +69,14 @@ class Fetcher:
         for _ in range(TRIES):
             conversation = Conversation(await self._connect())
             conversation.say(question)
-            if await conversation.is_heard():
-                return conversation
-            conversation.close()
+            try:
+                if await conversation.is_heard(START_S):
+                    return conversation
+            except TimeoutError:
+                raise NoFetcher(f"the fetcher has not answered for {START_S:g} s; see {self._log}") from None
+            finally:
+                if not conversation.heard:
+                    conversation.close()
         raise NoFetcher(f"the fetcher does not answer; see {self._log}")
 
     async def _connect(self) -> socket.socket:
@@ -116,6 +121,8 @@ class Conversation:
     """What it says to one question, in order; None at its end."""
 
     def __init__(self, sock: socket.socket) -> None:
+        self.heard = False
+        """What was said first has arrived."""
         self._said: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue()
         self._packets = PacketSocket(sock, self._packet, lambda: self._said.put_nowait(None))
 
@@ -127,17 +134,10 @@ class Conversation:
         async with asyncio.timeout(within_s):
             return await self._said.get()
 
-    async def is_heard(self) -> bool:
-        """Whether somebody is there who answers: the first word is left to be heard."""
-        first = await self._said.get()
-        if first is None:
-            return False
-        rest: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue()
-        rest.put_nowait(first)
-        while not self._said.empty():
-            rest.put_nowait(self._said.get_nowait())
-        self._said = rest
-        return True
+    async def is_heard(self, within_s: float) -> bool:
+        """Whether somebody is there who listens: it says so first of all. Raises `TimeoutError`."""
+        self.heard = await self.hear(within_s) is not None
+        return self.heard
 
     def close(self) -> None:
         self._packets.close()
