@@ -6,6 +6,7 @@ import contextlib
 import os
 from collections.abc import Callable
 
+from ..errors import FAULT
 from ..worker.loop import Loop
 
 MAX_FILE = 1024 * 1024
@@ -14,6 +15,8 @@ TAIL = 4096
 """Bytes that are told when a worker has exited."""
 KEPT = 32 * 1024
 """Bytes that are kept: what says why may stand before a long list of where each thread was."""
+THE_THREAD = "Current thread"
+"""So faulthandler calls the one that a crash was in."""
 _CHUNK = 64 * 1024
 
 
@@ -50,8 +53,9 @@ class LogPipe:
 
     @property
     def last_lines(self) -> str:
-        """The last whole lines, `TAIL` bytes at most."""
-        return _whole_lines(self.tail, TAIL)
+        """The last whole lines, `TAIL` bytes at most. Of a crash they are told with the thread that it was in, not
+        with the many others."""
+        return _of_crash(_whole_lines(self.tail, KEPT)) or _whole_lines(self.tail, TAIL)
 
     @property
     def kept_lines(self) -> str:
@@ -91,6 +95,18 @@ class LogPipe:
             self._is_open = False
             self._loop.watch(self.fd)
             os.close(self.fd)
+
+
+def _of_crash(text: str) -> str | None:
+    """What was written before a crash, and what faulthandler then wrote of the thread that it was in; else None."""
+    at = text.rfind(f"\n{FAULT}") + 1 if not text.startswith(FAULT) else 0
+    before, crash = text[:at], text[at:]
+    if not crash.startswith(FAULT) or len(text) <= TAIL:
+        return None
+    what, *threads = crash.split("\n\n")
+    thread = next((thread for thread in threads if thread.startswith(THE_THREAD)), "")
+    told = f"{what}\n\n{thread.encode()[: TAIL * 3 // 4].decode('utf-8', 'ignore').rstrip()}\n"
+    return _whole_lines(before.encode(), TAIL // 4 - len(what.encode())) + told
 
 
 def _whole_lines(data: bytes, most: int) -> str:

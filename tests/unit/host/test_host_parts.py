@@ -103,6 +103,24 @@ def test_a_log_that_cannot_be_written_is_no_reason_to_stop(tmp_path: Path) -> No
     LogFile(str(tmp_path / "no" / "such" / "x.log")).write(b"lost")
 
 
+def test_the_last_lines_of_a_crash_are_those_of_its_thread_and_the_ones_before(tmp_path: Path) -> None:
+    reads, writes = os.pipe()
+    pipe = LogPipe(Loop(), reads, LogFile(str(tmp_path / "x.log")))
+    frames = "".join(f'  File "/srv/models/engine.py", line {n} in step{n}\n' for n in range(30))
+    others = "\n".join(f"Thread 0x{n} (most recent call first):\n{frames}" for n in range(6))
+    current = 'Current thread 0x7 (most recent call first):\n  File "/srv/models/engine.py", line 7 in crash\n'
+    chatter = "".join(f"call {n}\n" for n in range(500))
+    os.write(writes, f"{chatter}about to read\nFatal Python error: Aborted\n\n{others}\n{current}\n{others}".encode())
+    os.close(writes)
+    pipe.finish()
+    told = pipe.last_lines
+    assert "about to read\nFatal Python error: Aborted\n\nCurrent thread" in told
+    assert told.endswith("line 7 in crash\n")
+    assert "Thread 0x1" not in told
+    assert told.startswith("call ")
+    assert len(told.encode()) <= TAIL
+
+
 def test_the_last_lines_are_kept_whole(tmp_path: Path) -> None:
     reads, writes = os.pipe()
     pipe = LogPipe(Loop(), reads, LogFile(str(tmp_path / "x.log")))
