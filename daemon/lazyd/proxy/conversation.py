@@ -73,16 +73,14 @@ class Conversation:
             await self._refuse(wrong)
             return
         try:
-            hold = Hold(self._client, self._model)
-            async with hold as url:
-                await self._pass_on(request, hold, url)
+            async with Hold(self._client, self._model) as hold:
+                await self._pass_on(request, hold)
         except LazydError as error:
             await self._refuse(refusals.of(error))
 
-    async def _pass_on(self, request: h11.Request, hold: Hold, url: str) -> None:
-        host, _, port = url.removeprefix("http://").rpartition(":")
+    async def _pass_on(self, request: h11.Request, hold: Hold) -> None:
         try:
-            service = await Stream.connect(host, int(port))
+            service, url = await hold.connect()
         except OSError as error:
             await self._refuse(refusals.broken(self._model, error))
             return

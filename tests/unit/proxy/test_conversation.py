@@ -25,6 +25,9 @@ class Leases:
         self.error: Exception | None = None
         self.last_error: Exception | None = None
         """Comes when one lets go."""
+        self.first_error: Exception | None = None
+        self.first_url: str | None = None
+        """For the first lease alone."""
         self.taken = self.held = 0
 
     def model(self, _name: str) -> Leases:
@@ -37,9 +40,12 @@ class Leases:
 class Lease:
     def __init__(self, leases: Leases) -> None:
         self._leases = leases
-        self.url = leases.url
+        self.url = leases.first_url or leases.url
 
     async def __aenter__(self) -> Lease:
+        first, self._leases.first_error, self._leases.first_url = self._leases.first_error, None, None
+        if first is not None:
+            raise first
         if self._leases.error is not None:
             raise self._leases.error
         self._leases.taken += 1
@@ -229,6 +235,21 @@ async def test_a_silent_tunnel_holds_nothing_until_something_passes(
     writer.close()
     await until(lambda: site.leases.held == 0)
     await site.ended()
+
+
+@pytest.mark.parametrize("dies", [True, False], ids=["it has died", "its port is closed"])
+async def test_a_service_that_dies_while_it_is_asked_for_is_loaded_anew(site: Site, dies: bool) -> None:
+    await site.serve(answering(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"))
+    if dies:
+        site.leases.first_error = WorkerDied(model="m", status=9, log="")
+    else:
+        site.leases.first_url = "http://127.0.0.1:1"
+    reader, writer = await site.connect()
+    writer.write(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+    assert b" 200 " in await reader.readline()
+    writer.close()
+    await site.ended()
+    assert site.leases.held == 0
 
 
 async def test_a_hold_that_is_refused_is_not_taken() -> None:
