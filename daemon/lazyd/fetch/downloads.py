@@ -27,11 +27,12 @@ CHANGES = 3
 """A file that changes while it is fetched is begun anew so many times."""
 STREAMS = 3
 """One that can only be read from its beginning is begun so many times."""
-SMALLEST, LARGEST = 256 << 10, 16 << 20
-QUICK_S = 0.5
-"""A chunk that came sooner is followed by larger ones: what is slow still shows that it goes on."""
+SMALLEST, FIRST, LARGEST = 16 << 10, 256 << 10, 16 << 20
+QUICK_S, SLOW_S = 0.5, 2.0
+"""A chunk that came sooner is followed by larger ones, one that came later by smaller ones: what is slow still shows
+that it goes on."""
 AHEAD = 4
-"""So many chunks are asked for at a time."""
+"""So many chunks are asked for at a time, once the first has come."""
 FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -176,7 +177,7 @@ class Download:
 
     def _stream(self) -> Iterator[bytes]:
         try:
-            yield from self._open(self.url).stream(SMALLEST)
+            yield from self._open(self.url).stream(FIRST)
         except Unreachable as error:
             raise BrokenStream(str(error)) from None
 
@@ -195,21 +196,27 @@ class BrokenStream(Exception):
 
 def _read_ahead(remote: Remote, start: int, end: int) -> Iterator[bytes]:
     """Chunks in order, while the next ones are on their way."""
-    size, asked = SMALLEST, start
+    size, asked, ahead = FIRST, start, 1
     waiting: list[Future[tuple[bytes, float]]] = []
     with ThreadPoolExecutor(AHEAD) as threads:
         try:
             while waiting or asked < end:
-                while asked < end and len(waiting) < AHEAD:
+                while asked < end and len(waiting) < ahead:
                     until = min(asked + size, end)
                     waiting.append(threads.submit(_timed, remote, asked, until))
                     asked = until
                 data, took_s = waiting.pop(0).result()
-                size = min(2 * size, LARGEST) if took_s < QUICK_S else max(size // 2, SMALLEST)
+                size, ahead = _next_size(size, took_s), AHEAD
                 yield data
         finally:
             for future in waiting:
                 future.cancel()
+
+
+def _next_size(size: int, took_s: float) -> int:
+    if took_s < QUICK_S:
+        return min(2 * size, LARGEST)
+    return max(size // 2, SMALLEST) if took_s > SLOW_S else size
 
 
 def _timed(remote: Remote, start: int, end: int) -> tuple[bytes, float]:

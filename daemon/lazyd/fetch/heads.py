@@ -10,6 +10,7 @@ from __future__ import annotations
 import io
 import os
 import shutil
+import tempfile
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 
@@ -82,11 +83,10 @@ class Sparse(io.RawIOBase):
 def fetch(folder: str, files: Mapping[str, str], open_url: Callable[[str], Remote]) -> None:
     """Makes the folder with the heads of all `files`, URLs by name.
 
-    Raises `Failed`, and `ValueError` for what is not what its name says.
+    Two models may want the same at a time. Raises `Failed`, and `ValueError` for what is not what its name says.
     """
-    new = f"{folder}.new"
-    shutil.rmtree(new, ignore_errors=True)
-    os.makedirs(new, mode=0o750)
+    new = tempfile.mkdtemp(prefix=f"{os.path.basename(folder)}.", dir=os.path.dirname(folder))
+    os.chmod(new, 0o750)
     try:
         for name, url in files.items():
             path = os.path.join(new, *name.split("/"))
@@ -98,7 +98,11 @@ def fetch(folder: str, files: Mapping[str, str], open_url: Callable[[str], Remot
             with Sparse(path, info.bytes, remote.read) as file:
                 touch(name, file, info.bytes)
         shutil.rmtree(folder, ignore_errors=True)
-        os.rename(new, folder)
+        try:
+            os.rename(new, folder)
+        except OSError:
+            if not os.path.isdir(folder):  # else the other one was quicker
+                raise
     finally:
         shutil.rmtree(new, ignore_errors=True)
 

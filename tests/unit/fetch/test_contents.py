@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from lazyd.fetch import room
-from lazyd.fetch.downloads import SMALLEST
+from lazyd.fetch import downloads, room
+from lazyd.fetch.downloads import FIRST
 from lazyd.fetch.jobs import Jobs
 from lazyd.urls import key_of
 
@@ -22,7 +22,7 @@ FOLDER = "s3://b/d/"
 
 
 def put_folder(desk: Desk, *names: str) -> dict[str, bytes]:
-    contents = {name: os.urandom(2 * SMALLEST) for name in names}
+    contents = {name: os.urandom(2 * FIRST) for name in names}
     for name, data in contents.items():
         desk.there.put(FOLDER + name, data)
     return contents
@@ -67,9 +67,9 @@ def test_a_folder_goes_on_with_the_file_at_which_it_broke(desk: Desk) -> None:
     desk.there.before_read = lambda: None
     desk.there.reads.clear()
     assert desk.fetch(FOLDER).error == ""
-    assert sum(end - start for start, end in desk.there.reads) == 2 * SMALLEST, "the first file was here"
+    assert sum(end - start for start, end in desk.there.reads) == 2 * FIRST, "the first file was here"
     assert {name: desk.here(FOLDER, name) for name in contents} == contents
-    assert room.used_bytes(desk.cache) == 4 * SMALLEST
+    assert room.used_bytes(desk.cache) == 4 * FIRST
 
 
 @pytest.mark.parametrize("with_sum", [False, True])
@@ -92,7 +92,7 @@ def test_of_a_folder_only_the_file_that_was_cut_short_is_fetched_again(desk: Des
     os.truncate(desk.cache.blob(hashlib.sha256(contents["b.bin"]).hexdigest()), 5)
     desk.there.reads.clear()
     assert desk.fetch(FOLDER).error == ""
-    assert sum(end - start for start, end in desk.there.reads) == 2 * SMALLEST
+    assert sum(end - start for start, end in desk.there.reads) == 2 * FIRST
     assert {name: desk.here(FOLDER, name) for name in contents} == contents
 
 
@@ -112,7 +112,7 @@ def test_a_content_of_which_nothing_is_noted_is_read_before_it_is_believed(desk:
 
 
 def test_a_read_that_never_comes_back_does_not_hold_up_the_next_try(desk: Desk) -> None:
-    data = os.urandom(4 * SMALLEST)
+    data = os.urandom(4 * FIRST)
     desk.there.put(URL, data)
     stuck, gate = threading.Event(), threading.Event()
 
@@ -131,8 +131,23 @@ def test_a_read_that_never_comes_back_does_not_hold_up_the_next_try(desk: Desk) 
     assert desk.here() == data
 
 
+def test_what_is_slow_is_asked_for_in_smaller_parts_and_one_at_first(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = os.urandom(4 * FIRST)
+    desk.there.put(URL, data)
+    monkeypatch.setattr(downloads, "QUICK_S", 0.0)
+    monkeypatch.setattr(downloads, "SLOW_S", 0.0)
+    assert desk.fetch().error == ""
+    assert desk.here() == data
+    sizes = [end - start for start, end in sorted(desk.there.reads)]
+    assert sizes[0] == FIRST
+    assert sizes[1:5] == [FIRST // 2] * 4
+    assert min(sizes[:-4]) >= downloads.SMALLEST
+
+
 def test_two_at_once_do_not_both_get_the_same_room(desk: Desk) -> None:
-    urls = [desk.there.put(f"s3://b/{number}", os.urandom(4 * SMALLEST)) for number in range(2)]
+    urls = [desk.there.put(f"s3://b/{number}", os.urandom(4 * FIRST)) for number in range(2)]
     stuck, gate = threading.Event(), threading.Event()
 
     def hang() -> None:
@@ -140,20 +155,20 @@ def test_two_at_once_do_not_both_get_the_same_room(desk: Desk) -> None:
         gate.wait(LIMIT_S)
 
     desk.there.before_read = hang
-    first = desk.begin(urls[0], disk=6 * SMALLEST)
+    first = desk.begin(urls[0], disk=6 * FIRST)
     assert stuck.wait(LIMIT_S)
-    assert "there is no room for it" in desk.fetch(urls[1], disk=6 * SMALLEST).error
+    assert "there is no room for it" in desk.fetch(urls[1], disk=6 * FIRST).error
     gate.set()
     assert first.done.wait(LIMIT_S)
     assert first.error == ""
 
 
 def test_a_file_of_unknown_size_ends_where_the_budget_does(desk: Desk) -> None:
-    desk.there.put(URL, os.urandom(8 * SMALLEST))
+    desk.there.put(URL, os.urandom(8 * FIRST))
     desk.there.says_sizes = False
-    assert "there is no room for it" in desk.fetch(disk=3 * SMALLEST).error
-    assert room.used_bytes(desk.cache) <= 3 * SMALLEST
-    assert desk.fetch(disk=9 * SMALLEST).error == ""
+    assert "there is no room for it" in desk.fetch(disk=3 * FIRST).error
+    assert room.used_bytes(desk.cache) <= 3 * FIRST
+    assert desk.fetch(disk=9 * FIRST).error == ""
 
 
 def test_a_hundred_leave_in_one_look(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -201,8 +216,8 @@ def test_a_folder_that_cannot_be_written_to_is_one_line(desk: Desk) -> None:
 
 
 def test_unfinished_downloads_are_given_back_with_what_is_unused(desk: Desk) -> None:
-    desk.there.put(URL, os.urandom(4 * SMALLEST))
-    desk.there.broken_beyond = 2 * SMALLEST
+    desk.there.put(URL, os.urandom(4 * FIRST))
+    desk.there.broken_beyond = 2 * FIRST
     assert desk.fetch().error
     left = room.used_bytes(desk.cache)
     assert left > 0

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import os
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from lazyd.fetch import heads, manifest
@@ -27,6 +29,21 @@ def test_a_header_is_read_from_its_head_as_from_the_whole_file(tmp_path: Path) -
     assert head.stat().st_blocks * 512 < 4 << 20
     assert gguf.read(str(head)).metadata == gguf.read(str(whole)).metadata
     assert sum(end - start for start, end in there.reads) <= (1 << 20) + heads.BLOCK
+
+
+def test_two_who_want_the_same_head_at_a_time_both_get_it(tmp_path: Path) -> None:
+    there, meeting = Elsewhere(), threading.Barrier(2, timeout=60)
+    data = onnx_files.sums(onnx_files.weights("w", (4,), raw=b"1" * 16))
+    there.put("s3://b/m.onnx", data)
+    there.before_read = meeting.wait
+    with ThreadPoolExecutor(2) as threads:
+        asked = [
+            threads.submit(heads.fetch, str(tmp_path / "head"), {"m.onnx": "s3://b/m.onnx"}, there.open)
+            for _ in range(2)
+        ]
+    assert [one.result() for one in asked] == [None, None]
+    assert [path.name for path in tmp_path.iterdir()] == ["head"]
+    assert onnx_head.read(str(tmp_path / "head" / "m.onnx")).inputs
 
 
 def test_of_an_onnx_model_weights_are_not_read_whatever_follows_them(tmp_path: Path) -> None:

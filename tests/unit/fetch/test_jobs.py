@@ -14,7 +14,7 @@ import pytest
 
 from lazyd.fetch import patience, room
 from lazyd.fetch.cache import Cache
-from lazyd.fetch.downloads import SMALLEST
+from lazyd.fetch.downloads import FIRST
 from lazyd.fetch.jobs import Job, Jobs, Wanted
 from lazyd.urls import key_of
 
@@ -56,18 +56,18 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
 
 
 def test_after_breaks_it_goes_on_where_it_was(desk: Desk) -> None:
-    data = os.urandom(4 * SMALLEST + 5)
+    data = os.urandom(4 * FIRST + 5)
     desk.there.put(URL, data)
-    desk.there.breaks = [2 * SMALLEST, 3 * SMALLEST]
+    desk.there.breaks = [2 * FIRST, 3 * FIRST]
     job = desk.fetch()
     assert (job.error, desk.here()) == ("", data)
     assert desk.names("parts") == []
 
 
 def test_what_another_fetcher_has_begun_is_taken_up(desk: Desk) -> None:
-    data = os.urandom(4 * SMALLEST)
+    data = os.urandom(4 * FIRST)
     desk.there.put(URL, data)
-    desk.there.broken_beyond = 2 * SMALLEST
+    desk.there.broken_beyond = 2 * FIRST
     assert "the connection broke" in desk.fetch().error
     begun = sum(end - start for start, end in desk.there.reads)
     desk.there.reads.clear()
@@ -76,17 +76,17 @@ def test_what_another_fetcher_has_begun_is_taken_up(desk: Desk) -> None:
     assert desk.fetch().error == ""
     assert desk.here() == data
     assert begun > 0
-    assert min(start for start, _ in desk.there.reads) >= SMALLEST
+    assert min(start for start, _ in desk.there.reads) >= FIRST
 
 
 def test_another_file_of_its_name_is_begun_anew(desk: Desk) -> None:
-    desk.there.put(URL, b"1" * (4 * SMALLEST))
-    desk.there.broken_beyond = 2 * SMALLEST
+    desk.there.put(URL, b"1" * (4 * FIRST))
+    desk.there.broken_beyond = 2 * FIRST
     desk.fetch()
     desk.there.broken_beyond = None
-    desk.there.put(URL, b"2" * (4 * SMALLEST))
+    desk.there.put(URL, b"2" * (4 * FIRST))
     assert desk.fetch().error == ""
-    assert desk.here() == b"2" * (4 * SMALLEST)
+    assert desk.here() == b"2" * (4 * FIRST)
 
 
 def test_one_that_changes_all_the_time_is_given_up(desk: Desk) -> None:
@@ -99,10 +99,10 @@ def test_one_that_changes_all_the_time_is_given_up(desk: Desk) -> None:
 
 
 def test_a_server_without_ranges_is_read_as_a_stream(desk: Desk) -> None:
-    desk.there.put(URL, b"x" * (SMALLEST + 7))
+    desk.there.put(URL, b"x" * (FIRST + 7))
     desk.there.ranges = False
     assert desk.fetch().error == ""
-    assert desk.here() == b"x" * (SMALLEST + 7)
+    assert desk.here() == b"x" * (FIRST + 7)
 
 
 def test_what_has_another_checksum_is_not_kept(desk: Desk) -> None:
@@ -116,7 +116,7 @@ def test_what_has_another_checksum_is_not_kept(desk: Desk) -> None:
 
 
 def test_many_wait_for_one_download_though_they_want_it_otherwise(desk: Desk) -> None:
-    desk.there.put(URL, os.urandom(SMALLEST))
+    desk.there.put(URL, os.urandom(FIRST))
     gate = threading.Event()
     desk.there.before_read = lambda: bool(gate.wait(LIMIT_S))
     sums = [None, hashlib.sha256(desk.there.files[URL]).hexdigest()]
@@ -129,7 +129,7 @@ def test_many_wait_for_one_download_though_they_want_it_otherwise(desk: Desk) ->
 
 
 def test_it_ends_when_all_who_wanted_it_have_stopped_it(desk: Desk) -> None:
-    desk.there.put(URL, os.urandom(64 * SMALLEST))
+    desk.there.put(URL, os.urandom(64 * FIRST))
     gate, reading = threading.Event(), threading.Event()
     desk.there.before_read = lambda: (reading.set(), gate.wait(LIMIT_S))
     first, second = desk.begin(), desk.begin()
@@ -205,13 +205,13 @@ def test_room_is_made_by_what_was_used_least_recently_and_never_by_what_is_kept(
 def test_a_download_that_was_given_up_makes_room_first(desk: Desk) -> None:
     desk.there.put(URL, b"x" * 1000)
     desk.fetch()
-    large = desk.there.put("s3://b/large", os.urandom(4 * SMALLEST))
-    desk.there.broken_beyond = 3 * SMALLEST
+    large = desk.there.put("s3://b/large", os.urandom(4 * FIRST))
+    desk.there.broken_beyond = 3 * FIRST
     desk.fetch(large)
     desk.there.broken_beyond = None
     assert len(desk.names("parts")) == 2
-    other = desk.there.put("s3://b/other", b"o" * SMALLEST)
-    assert desk.fetch(other, disk=2 * SMALLEST).error == ""
+    other = desk.there.put("s3://b/other", b"o" * FIRST)
+    assert desk.fetch(other, disk=2 * FIRST).error == ""
     assert desk.names("parts") == []
     assert len(desk.names("models")) == 2
 

@@ -14,14 +14,14 @@ import pytest
 
 from lazyd.fetch import patience
 from lazyd.fetch.cache import Cache
-from lazyd.fetch.downloads import SMALLEST
+from lazyd.fetch.downloads import FIRST
 from lazyd.fetch.jobs import Job, Jobs, Wanted
 from lazyd.urls import name_of
 
 pytest.importorskip("aiohttp", reason="needs aiohttp")
 pytest.importorskip("fsspec", reason="needs fsspec")
 
-DATA = os.urandom(2 * SMALLEST + 5000)
+DATA = os.urandom(2 * FIRST + 5000)
 LIMIT_S = 120
 
 

@@ -155,6 +155,8 @@ async def test_what_went_wrong_is_told(
     desk.fetcher.is_there, desk.fetcher.conversation.says = is_there, says
     desk.fetches.fetch(Fetch(model=model, number=1))
     assert await desk.tells() == Unpredictable(model=model, number=1, reason=reason)
+    if model == "quick":  # its connection is not waited for at the next try
+        assert desk.fetcher.conversation.said == [{"do": "stop"}]
 
 
 async def test_a_fetcher_that_ends_is_asked_again_and_given_up_in_the_end(desk: Desk) -> None:
