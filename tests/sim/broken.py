@@ -304,9 +304,9 @@ MAY_BE_EXPECTED = prewarming.may_be_expected
 
 def unloaded_too_soon(w: world.World) -> None:
     for wish in w.unloads.values():
-        for key in [key for key, instance in wish.pending.items() if instance.state is State.UNLOADING]:
-            del wish.pending[key]
-            wish.unloaded.append(key)
+        for instance in [instance for instance in wish.pending if instance.state is State.UNLOADING]:
+            wish.pending.remove(instance)
+            wish.unloaded.append(instance.model.key)
     FREED(w)
 
 
