@@ -114,7 +114,7 @@ class Cache:
         before = last.tree if last is not None and last.tree != tree else ""
         entry = Entry(key=key, url=url, tree=tree, files=tuple(files), checked=now, used=now, before=before)
         self.write(entry)
-        shutil.rmtree(self.head(key), ignore_errors=True)
+        self._drop_heads(key)
         return entry
 
     def write(self, entry: Entry) -> None:
@@ -125,7 +125,7 @@ class Cache:
 
     def remove(self, key: str) -> None:
         _unlink(self._entry(key), self._model(key))
-        shutil.rmtree(self.head(key), ignore_errors=True)
+        self._drop_heads(key)
 
     def sweep(self, kept: Collection[str]) -> None:
         """Removes trees that no model has any more, and contents that no tree has. What one of the `kept` keys had
@@ -187,6 +187,12 @@ class Cache:
         shutil.rmtree(folder, ignore_errors=True)  # one that was cut short
         os.rename(new, folder)
         _sync(os.path.dirname(folder))
+
+    def _drop_heads(self, key: str) -> None:
+        """Those too that were being made when a fetcher was killed."""
+        for name in self.names("heads"):
+            if name.split(".")[0] == key:
+                shutil.rmtree(os.path.join(self.root, "heads", name), ignore_errors=True)
 
     def _model(self, key: str) -> str:
         return os.path.join(self.root, "models", key)

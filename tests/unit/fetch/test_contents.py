@@ -181,6 +181,15 @@ def test_a_hundred_leave_in_one_look(desk: Desk, monkeypatch: pytest.MonkeyPatch
     assert len(desk.names("models")) == len(desk.names("trees")) == len(desk.names("blobs")) < 10
 
 
+def test_heads_go_when_the_whole_is_here_those_too_that_were_not_finished(desk: Desk) -> None:
+    desk.there.put(URL, b"x")
+    head = Path(desk.cache.head(key_of(URL, None)))
+    for folder in (head, head.with_name(f"{head.name}.abc123"), head.with_name("another")):
+        folder.mkdir(parents=True)
+    assert desk.fetch().error == ""
+    assert desk.names("heads") == ["another"]
+
+
 def test_heads_are_counted_and_leave(desk: Desk) -> None:
     head = Path(desk.cache.head("some")) / "a.gguf"
     head.parent.mkdir(parents=True)
