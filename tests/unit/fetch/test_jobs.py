@@ -21,7 +21,7 @@ from lazyd.urls import key_of
 from .elsewhere import Elsewhere
 
 URL = "s3://b/d/a.bin"
-LIMIT_S = 30
+LIMIT_S = 60
 
 
 class Desk:

@@ -6,8 +6,16 @@ import asyncio
 
 import pytest
 
+from lazyd.proxy import conversation
+
 from .test_conversation import LIMIT_S, Site
 from .test_conversation import site as site
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However slow this machine is."""
+    monkeypatch.setattr(conversation, "LINGER_S", LIMIT_S)
 
 
 class Recorder:
