@@ -87,10 +87,10 @@ class Cache:
         os.chmod(part, READABLE)
         blob = os.path.join(self._folder("blobs"), sha256)
         if self.has(sha256, os.path.getsize(part)) is not None:
-            return
-        _unlink(f"{blob}.new")
-        os.link(part, f"{blob}.new")
-        os.rename(f"{blob}.new", blob)
+            with contextlib.suppress(FileNotFoundError):  # nobody had it, and it was removed in this moment
+                _link_over(blob, part)
+                return
+        _link_over(part, blob)
         _sync(os.path.dirname(blob))
 
     def drop_part(self, part: str) -> None:
@@ -222,6 +222,15 @@ def changed(path: str) -> float:
         return os.stat(path).st_mtime
     except OSError:
         return 0.0
+
+
+def _link_over(file: str, name: str) -> None:
+    """Gives a file another name, whatever had that before."""
+    if os.path.exists(name) and os.path.samefile(file, name):
+        return
+    _unlink(f"{name}.new")
+    os.link(file, f"{name}.new")
+    os.rename(f"{name}.new", name)
 
 
 def _unlink(*paths: str) -> None:

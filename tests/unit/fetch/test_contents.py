@@ -111,6 +111,24 @@ def test_a_content_of_which_nothing_is_noted_is_read_before_it_is_believed(desk:
     assert desk.here(sha256=sha256) == data
 
 
+def test_what_is_here_under_another_name_is_kept_once_and_not_taken_away_meanwhile(desk: Desk) -> None:
+    data = os.urandom(3000)
+    desk.there.put(URL, data)
+    desk.fetch()
+    other = desk.there.put("s3://b/other", data)
+    kept = desk.cache.keep_blob
+
+    def keep(part: str, sha256: str) -> None:
+        kept(part, sha256)
+        desk.cache.remove(key_of(URL, None))  # the other one leaves in this moment
+        desk.cache.sweep(())
+
+    desk.cache.keep_blob = keep  # type: ignore[method-assign]
+    assert desk.fetch(other).error == ""
+    assert desk.here(other, "other") == data
+    assert room.used_bytes(desk.cache) == 3000
+
+
 def test_a_read_that_never_comes_back_does_not_hold_up_the_next_try(desk: Desk) -> None:
     data = os.urandom(4 * FIRST)
     desk.there.put(URL, data)
