@@ -267,8 +267,8 @@ class Told:
 
     def _hear_warmupended(self, event: events.WarmupEnded) -> None:
         thing = self._object(event.worker, event.model)
-        if thing is None or thing.stage is not Stage.READY or thing.warming is None or thing.is_unfit:
-            return
+        if thing is None or thing.stage is not Stage.READY or thing.is_unfit:
+            return  # its beginning may have been told before it was known to be ready
         thing.warming = None
         if event.problem is not None:
             self._is_unfit(event.model, thing)
