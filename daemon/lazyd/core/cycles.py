@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
-from . import fallbacks, together
+from . import fallbacks, lives, together
 from .answers import NoRoom
 from .ledger import RAM, Booking
 from .lifecycle import LOADS, SERVES, State
@@ -172,8 +172,9 @@ def fits_beside(world: World, model: Model, held: Collection[Instance]) -> bool:
 
 
 def stays(worker: Worker, held: Collection[Instance]) -> list[Instance]:
-    """What is in it that does not leave."""
-    return [i for i in worker.instances.values() if i in held or i.model.kept]
+    """What is in it that does not leave. Even what is kept may be on its way out: it has failed, or was unloaded."""
+    inside = worker.instances.values()
+    return [i for i in inside if i in held or (i.model.kept and i.state not in lives.ENDING)]
 
 
 def ways(world: World, model: Model) -> Iterator[Placement]:

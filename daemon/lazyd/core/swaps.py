@@ -7,8 +7,8 @@ open connections are told to ask anew (`Revoke`), each after its last call; then
 asks for it by its own name. If the new one fails, the old one answers on, and the load is tried again after the
 growing pause. If the old one leaves for another reason, the swap is over at once.
 
-With ``swap = "stop-first"`` the old one finishes and leaves first, and requests wait for the new one. If that fails, the
-name goes back to the old one, as a person would have it go (`promotions.look`).
+With ``swap = "stop-first"`` the old one finishes and leaves first, and requests wait for the new one. If that fails,
+the name goes back to the old one, as a person would have it go (`promotions.look`).
 """
 
 from __future__ import annotations

@@ -76,6 +76,19 @@ def test_a_request_that_closes_a_cycle_of_waiting_is_refused_at_once() -> None:
     assert story.state("x") is State.LOADING
 
 
+def test_a_request_that_can_have_the_room_of_a_pinned_model_that_is_leaving_waits_for_it() -> None:
+    story = Story(*map(spec, ("p", "pinned", "det")), sizes={"p": 3, "pinned": 3, "det": 5})
+    story.pin("pinned")
+    story.hot("pinned")
+    parent = calling(story, "p")
+    story.unload("pinned")
+    story.answer_drain("pinned")
+    nested = story.get("det", parent=story.granted(parent).lease, timeout=100)
+    assert nested not in story.answers
+    story.exit("pinned", status=0)
+    assert story.state("det") is State.LOADING
+
+
 def test_a_chain_that_needs_more_than_the_device_is_refused_at_once() -> None:
     story = Story(*map(spec, ("p", "x")), sizes={"p": 6, "x": 5})
     parent = calling(story, "p")
