@@ -12,7 +12,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
-from . import CallCancelled, service_http
+from . import CallCancelled, service_http, service_ports
 from .service_ports import ADDRESS
 from .service_words import filled
 
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 LOOK_AGAIN_S = 0.5
 """How often a service that works for nobody's request is asked whether it still does."""
+LOOK_AT_PORT_S, CLOSED_LOOKS = 10.0, 3
+"""A program whose port is closed at so many looks in a row, one each so often, serves nobody any more."""
 PARK_S = 60.0
 """One that does not answer for so long when it is to give back its memory is ended."""
 _DEATH_S = 2.0
@@ -81,8 +83,10 @@ class Service:
         self._program.stop(how, filled(how.get("command", ()), self._words))
 
     def ends_with_program(self) -> None:
-        """From now on this process ends like the program, which nobody has told to."""
+        """From now on this process ends like the program, which nobody has told to; so it does if the port is closed
+        while the program goes on, as nobody could reach it any more."""
         self._program.when_ended(self._end_likewise)
+        threading.Thread(target=self._watch_port, name="port", daemon=True).start()
 
     # Calls.
 
@@ -137,6 +141,13 @@ class Service:
             if self._program.ended.wait(_DEATH_S):
                 time.sleep(_DEATH_S)
             raise
+
+    def _watch_port(self) -> None:
+        closed = 0
+        while not self._program.ended.wait(LOOK_AT_PORT_S):
+            closed = 0 if service_ports.is_open(self._port) else closed + 1
+            if closed == CLOSED_LOOKS:
+                self._program.give_up(f"the program goes on, and its port {self._port} is closed")
 
     def _end_likewise(self, status: int) -> None:
         print(f"the program has ended with {self._program.how_it_ended} while it served", flush=True)

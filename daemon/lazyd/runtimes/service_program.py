@@ -89,6 +89,14 @@ class Program:
         if on_end is not None and self.ended.is_set():
             threading.Thread(target=self._tell, name="end", daemon=True).start()
 
+    def give_up(self, why: str) -> None:
+        """Kills it and its process group, unless it is on its way out: a line in the log says why."""
+        with self._lock:
+            serves = self._on_end is not None
+        if serves:
+            print(f"{why}: it is ended", flush=True)
+            self._signal(signal.SIGKILL)
+
     def stop(self, how: dict[str, Any], command: Sequence[str] = ()) -> None:
         """Ends it and its process group: by `command`, by a signal, and what is left after its grace by SIGKILL."""
         self.when_ended(None)

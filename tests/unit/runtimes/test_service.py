@@ -122,6 +122,26 @@ def test_a_warmup_of_a_failing_path_fails(run: Callable[..., Service]) -> None:
         found.output_of("request", ask(found, "GET", "/missing"))
 
 
+def test_a_program_that_closes_its_port_and_goes_on_is_ended(
+    run: Callable[..., Service], monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(service_model, "LOOK_AT_PORT_S", 0.05)
+    closes = """
+        import threading
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        time.sleep(2)
+        server.shutdown()
+        server.server_close()
+        time.sleep(1000)
+        """
+    found = run(SERVER.replace("server.serve_forever()", textwrap.dedent(closes)))
+    ended = threading.Event()
+    found._program.when_ended(lambda _: ended.set())
+    assert ended.wait(LIMIT_S)
+    assert found._program.status == -signal.SIGKILL
+    assert f"its port {found._port} is closed: it is ended" in capfd.readouterr().out
+
+
 def test_what_ignores_the_signal_is_killed_after_its_grace(run: Callable[..., Service]) -> None:
     found = run("import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + SERVER, stop={"grace_s": 0.3})
     found.close()
