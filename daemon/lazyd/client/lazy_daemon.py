@@ -54,6 +54,7 @@ def async_model(name: str) -> AsyncModel:
     client = _aio.get(loop)
     if client is None:
         client = _aio[loop] = AsyncClient()
+        weakref.finalize(loop, client._session.close).atexit = False  # nobody else closes it
     return client.model(name)
 
 

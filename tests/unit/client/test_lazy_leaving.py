@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import gc
 import pathlib
@@ -197,3 +198,14 @@ atexit.register(lazyd.lazy("y", set, idle_timeout=5))
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=LIMIT_S, check=False
     )
     assert (ended.returncode, ended.stderr) == (0, "")
+
+
+def test_an_event_loop_that_is_gone_leaves_no_connection() -> None:
+    async def ask() -> lazyd.AsyncClient:
+        lazy_daemon.async_model("x")
+        return lazy_daemon._aio[asyncio.get_running_loop()]
+
+    client = asyncio.run(ask())
+    gc.collect()
+    with pytest.raises(lazyd.Closed):
+        asyncio.run(client.describe("x"))
