@@ -66,7 +66,7 @@ def look(world: World, model: Model) -> None:
             continue
         if routes.is_fit(model):
             route.stopped = None
-        elif routes.is_paused(world, model):
+        elif routes.is_paused(world, model) and model.key == max(route.shares, key=route.shares.__getitem__):
             go_back(world, route, model)
 
 
