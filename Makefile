@@ -21,6 +21,7 @@ demo: setup  ## the story on a real model: load on first use, free when idle, su
 	@$(BIN)/python -m demo
 
 example-%: setup  ## one of examples/, such as make example-ocr: it tells what it does
+	@[ -e examples/$*/__main__.py ] || { echo "no example-$*: examples/README.md says which there are"; exit 2; }
 	@$(BIN)/python -m examples.$*
 
 # The same schedules each time: a change is judged by itself. `make quick` and `make sim` draw new ones.
