@@ -19,6 +19,7 @@ import msgspec
 
 from lazyd.core import answers, effects, events
 from lazyd.core.core import Core
+from lazyd.core.names import model_key
 from lazyd.core.needs import Forecast, Need
 from lazyd.core.spec import MIB, WarmupMode
 from lazyd.worker.records import Drop, Lease, Revoke, Tell, Warmth
@@ -29,7 +30,7 @@ from .naming_machine import OTHERS, VERSIONS, Process, config_of, said
 
 SIZE = 100 * MIB
 NAMES = ("v", "alias", "shared")
-CLIENTS = 5
+CLIENTS = 7
 DAY_S = 240.0
 PEACE_S = 700.0
 """Longer than any pause after failures."""
@@ -62,7 +63,7 @@ class Day:
         self._heap: list[tuple[float, int, Callable[[], None]]] = []
         self.flaws = {key: self.rng.choice((0.0, 0.0, 0.3, 1.0)) for key in (*VERSIONS, *OTHERS)}
         """How often a load, or the warm-up, of a model fails."""
-        self.config = config_of(VERSIONS[:2], {"v:1": 3, "v:2": 1}, "v:1")
+        self.config = config_of(VERSIONS[:2], {"v:1": 3, "v:2": 1}, "v:1", self._replicas())
         self.checks = naming_checks.Checks(self)
         self.core = Core(self._new_id)
         self._start()
@@ -104,13 +105,23 @@ class Day:
         if not self.at_work:
             return
         self.at(self.rng.uniform(2.0, 15.0), self._person)
-        self.rng.choice((self._edit, self._edit, self._promote, self._promote, self._rollback, self._restart))()
+        deeds = (self._edit, self._edit, self._promote, self._promote, self._rollback, self._restart, self._crash)
+        self.rng.choice(deeds)()
 
     def _edit(self) -> None:
         keys = tuple(key for key in VERSIONS if self.rng.random() < 0.7) or VERSIONS[:1]
         weights = {key: self.rng.randint(1, 9) for key in self.rng.sample(keys, min(2, len(keys)))}
-        self.config = config_of(keys, weights, self.rng.choice(keys))
+        self.config = config_of(keys, weights, self.rng.choice(keys), self._replicas())
         self.tell(events.Configure(config=self.config))
+
+    def _replicas(self) -> dict[str, int]:
+        return {key: self.rng.choice((1, 2, 3)) for key in (*VERSIONS, *OTHERS)}
+
+    def _crash(self) -> None:
+        """A worker that is in use dies."""
+        ready = [process for process in self.processes.values() if process.is_ready]
+        if ready:
+            self._end(self.rng.choice(ready), signal=11)
 
     def _promote(self) -> None:
         model = self.rng.choice((*self.config.models, "v:9", None))
@@ -187,7 +198,7 @@ class Day:
     # Workers.
 
     def _start_worker(self, effect: effects.StartWorker) -> None:
-        fails = self.rng.random() < self.flaws[effect.model]
+        fails = self.rng.random() < self.flaws[model_key(effect.model)]
         self.processes[effect.worker] = Process(effect.worker, effect.model, effect.memo, self.now, fails)
 
     def _load(self, effect: effects.LoadObject) -> None:
@@ -220,13 +231,15 @@ class Day:
         process = self.processes[effect.worker]
         if not process.leaves:
             process.leaves = True
-            self.at(self.rng.uniform(0.01, 0.5), lambda: self._exited(process))
+            self.at(self.rng.uniform(0.01, 0.5), lambda: self._end(process, status=0))
 
-    def _exited(self, process: Process) -> None:
+    def _end(self, process: Process, **how: int) -> None:
+        if process.gone:
+            return
         process.gone = True
         process.rules.gone(process.key)
         del self.processes[process.id]
-        self.tell(events.WorkerExited(worker=process.id, status=0))
+        self.tell(events.WorkerExited(worker=process.id, **how))
 
     def _grant(self, effect: effects.Grant) -> None:
         fields = {name: getattr(effect, name) for name in ("token", "model", "holder", "hold_until", "parent", "route")}

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lazyd.core import answers, effects, events, versions
 from lazyd.core.lifecycle import State
-from lazyd.core.names import version_order
+from lazyd.core.names import model_key, version_order
 from lazyd.core.spec import Swap
 
 from .truth import Violation
 
 if TYPE_CHECKING:
     from .naming import Day
+    from .naming_machine import Process
 
 SENTENCES = {
     "means_what_was_said": "a name means what was promoted, else its alias, else the highest version",
@@ -23,10 +25,59 @@ SENTENCES = {
     "clients_move": "clients of a version whose name has gone over are told to ask anew",
     "cold_one_takes_nothing": "a version takes no traffic before its warm-up has ended well, while another can be had",
     "others_take_the_share": "a request by a name fails only if all that it means have failed",
+    "least_busy_answers": "of several workers of a model the least busy one answers",
+    "never_too_many": "a model has no more workers than its replicas",
     "all_are_answered": "in peace every request is answered, swaps are over, and nothing lingers",
 }
 ROOM_FOR = "room for "
+FRESH_S = 5.0
+"""So long a lease may be safe before its first call."""
 CHANGES = (events.Configure, events.Promote, events.Rollback)
+
+
+@dataclass(slots=True)
+class Told:
+    """A lease, as the manager was told of it."""
+
+    worker: str
+    granted: float
+    in_flight: bool = False
+    called: bool = False
+
+
+class Crowds:
+    """How many calls each worker has, by what the manager was told: those in flight, and those that are about to
+    begin as their leases are new."""
+
+    def __init__(self) -> None:
+        self._leases: dict[str, Told] = {}
+
+    def of(self, worker: str, now: float) -> int:
+        mine = [lease for lease in self._leases.values() if lease.worker == worker]
+        return sum(lease.in_flight or (not lease.called and now < lease.granted + FRESH_S) for lease in mine)
+
+    def ordered(self, effect: effects.Effect, now: float) -> None:
+        if isinstance(effect, effects.Grant):
+            self._leases[effect.lease] = Told(effect.worker, now)
+        elif isinstance(effect, effects.Withdraw) and not self._leases[effect.lease].in_flight:
+            del self._leases[effect.lease]
+
+    def hear(self, event: events.Event) -> None:
+        match event:
+            case events.LeaseBusy() if event.lease in self._leases:
+                lease = self._leases[event.lease]
+                lease.in_flight = lease.called = True
+            case events.LeaseIdle() if event.lease in self._leases:
+                self._leases[event.lease].in_flight = False
+            case events.LeaseClosed():
+                self._leases.pop(event.lease, None)
+            case events.HostFound():
+                for report in event.workers:
+                    for told in report.leases:
+                        busy = told.in_flight > 0
+                        self._leases[told.lease] = Told(report.worker, told.granted, busy, told.called)
+            case _:
+                pass
 
 
 class Checks:
@@ -46,11 +97,13 @@ class Checks:
         self._fit: set[str] = set()
         """Models that were ready, and those of them that were warmed up, before the event at hand."""
         self._event: events.Event = events.Tick()
+        self._crowds = Crowds()
 
     def forget(self) -> None:
         """Another manager begins."""
         self._holder.clear()
         self._known.clear()
+        self._crowds = Crowds()
 
     # What must be meant.
 
@@ -74,15 +127,21 @@ class Checks:
 
     def is_fit(self, key: str) -> bool:
         """Ready and warmed up, in truth and as the core has it."""
-        return self.state(key) is State.READY and any(p.is_fit for p in self._day.processes.values() if p.key == key)
+        return any(process.is_fit for process in self.ready(key))
 
     def serves(self, key: str) -> bool:
-        return self.state(key) is State.READY and any(p.is_ready for p in self._day.processes.values() if p.key == key)
+        return bool(self.ready(key))
+
+    def ready(self, key: str) -> list[Process]:
+        """The workers of a model that are ready, in truth and as the core has it."""
+        processes = [process for process in self._day.processes.values() if process.model == key and process.is_ready]
+        return [process for process in processes if self.state(process.key) is State.READY]
 
     # Around each event.
 
     def before(self, event: events.Event) -> None:
         self._event = event
+        self._crowds.hear(event)
         names = ("v", "alias", "shared")
         if isinstance(event, CHANGES):
             self._was = {name: dict(self._now.get(name, {})) for name in names} if self._now else {}
@@ -92,6 +151,9 @@ class Checks:
             self._known.add(event.model)
 
     def effect(self, effect: effects.Effect) -> None:
+        if isinstance(effect, effects.Grant):
+            self._granted(effect)
+        self._crowds.ordered(effect, self._day.now)
         match effect:
             case effects.Answer(outcome=answers.Promoted() as outcome):
                 self._promoted(outcome)
@@ -99,13 +161,25 @@ class Checks:
                 self._answered(self._day.asked[number].name, self._day.asked[number].sticky, outcome)
             case effects.Note(kind="swap failed", model=str(failed), data={"name": str(name), "back": str(old)}):
                 self._goes_back(name, failed, old)
+            case effects.Note(kind="swapped", data={"name": str(name)}) if any(map(self.is_fit, self.targets(name))):
+                self._holder.pop(name, None)
             case effects.Note(kind="draining", model=str(model), reason=str(reason)) if reason.startswith(ROOM_FOR):
                 self._makes_room(model, reason.removeprefix(ROOM_FOR))
             case _:
                 pass
 
+    def _granted(self, effect: effects.Grant) -> None:
+        crowd, now = self._crowds.of, self._day.now
+        others = self.ready(self._day.processes[effect.worker].model)
+        better = [p for p in others if crowd(p.id, now) < crowd(effect.worker, now)]
+        if better:
+            self._fail("least_busy_answers", f"{effect} is for {crowd(effect.worker, now)} calls, {better} have fewer")
+
     def _makes_room(self, old: str, new: str) -> None:
         """A model leaves for another. If it answers until that is ready, somebody must wait for that itself."""
+        old, new = model_key(old), model_key(new)
+        if self.serves(old):
+            return  # it has other workers
         if any(new in self.targets(asked.name) for asked in self._day.asked.values()):
             return
         for name in self._known:
@@ -167,7 +241,11 @@ class Checks:
                 self._fail("ready_one_answers", f"{asked} waits, and {ready} are ready")
         for process in self._day.processes.values():
             for lease in process.rules.leases.values():
-                self._moves(lease.route, process.key, lease.revoked)
+                self._moves(lease.route, process.model, lease.revoked)
+        for key, spec in self._day.config.models.items():
+            found = [process for process in self._day.processes.values() if process.model == key and process.counts]
+            if len(found) > spec.replicas:
+                self._fail("never_too_many", f"{key} has {found}, and may have {spec.replicas}")
 
     def _moves(self, name: str | None, key: str, revoked: bool) -> None:
         if name is None or revoked or not self._day.core.world.host_found:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import itertools
 import os
 import random
+from collections.abc import Mapping
 from typing import Any
 
+import msgspec
 import pytest
 
-from lazyd.core import promotions, routes, swaps, world
-from lazyd.core.records import Model, Route
+from lazyd.core import promotions, replicas, routes, swaps, world
+from lazyd.core.records import Instance, Model, Route
+from lazyd.core.spec import ModelSpec
 
 from .mutations import Mutation, never, nothing, put, put_all
 from .naming import Day
@@ -31,6 +34,19 @@ def waits_its_turn(the_world: world.World, route: Route, sticky: str | None) -> 
     return the_world.find(key)
 
 
+def the_first(model: Model, _: float) -> list[Instance]:
+    """However busy it is."""
+    return [life for life in model.lives if replicas.is_open(life)]
+
+
+def with_one_more(models: Mapping[str, ModelSpec]) -> Mapping[str, ModelSpec]:
+    """A model may have one worker more than is configured."""
+    return WITH_REPLICAS(
+        {key: msgspec.structs.replace(spec, replicas=spec.replicas + 1) for key, spec in models.items()}
+    )
+
+
+WITH_REPLICAS = replicas.with_replicas
 MUTATIONS = (
     Mutation(
         "names go over before the new version is ready", ("name_keeps_answering",), "", put(swaps, "begin", nothing)
@@ -63,6 +79,8 @@ MUTATIONS = (
         "",
         put(swaps, "finish", nothing),
     ),
+    Mutation("the first worker answers", ("least_busy_answers",), "", put(replicas, "open_ones", the_first)),
+    Mutation("one worker too many", ("never_too_many",), "", put(replicas, "with_replicas", with_one_more)),
     Mutation("a name keeps what it has meant", ("means_what_was_said",), "", put(promotions, "in_force", lambda _: {})),
 )
 
