@@ -8,7 +8,7 @@
 - `context`: under which lease the running code itself works (a worker sets it).
 - `lazy_loading`: existing loaders, called by the daemon where there is one; else their objects are kept by
   `lazy_shelf`. `lazy_daemon` finds out which.
-- `replies`, `answer`, `degraded`: what comes back.
+- `replies`, `answer`, `degraded`, `held`: what comes back.
 
 Standard library only, Python 3.9 and later; imports `lazyd.wire`, `lazyd.errors`, `lazyd.places`.
 """

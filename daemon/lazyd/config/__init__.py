@@ -9,10 +9,10 @@ or explains a configuration asks the runtimes as well (`contents`, `explaining`)
 - `files` are read and laid over each other by `sources` (`lines` finds a key again), and checked by
   `checking` (which reads each table by `tables`), `aliases`, `references`, `names` and `reachable`.
 - `templates` are tables of which many models are made: `patterns` of paths, looked for by `walking` (`whole`: is it all
-  there), become specs in `found`. `registered` is what clients have added. `composing` puts changes of these two into
-  a configuration.
-- `keys` and `readiness` are the table of keys, `rows` what a row is. `kinds` and `compounds` are what values they
-  take, `schedules` cron lines, `recipes` a warm-up's arguments, `quantities` how durations and sizes are written.
+  there), become specs in `found`. `registered` is what clients have added (`whole_paths`). `composing` puts changes
+  of these two into a configuration.
+- `keys`, `readiness` and `services` are the table of keys, `rows` what a row is. `kinds` and `compounds` are what
+  values they take, `schedules` cron lines, `recipes` a warm-up's arguments, `quantities` how durations and sizes are written.
   `problems` and `given` put into words what is wrong.
 - `accepted` is the quick form in the state directory; `shown` and `reference` are for people.
 

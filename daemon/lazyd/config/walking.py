@@ -79,7 +79,6 @@ class _Walk:
         self._known = known
         self._now = time.time()
         self._listed: dict[str, list[os.DirEntry[str]]] = {}
-        self._full = False
 
     def look(self, pattern: Pattern) -> None:
         root, below = pattern.root, pattern.steps[0]

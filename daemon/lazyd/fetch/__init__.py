@@ -2,8 +2,9 @@
 
 - `main`, `server` the process: its socket, its connections, its end when there is nothing left to do
 - `jobs` what models wait for: a URL, whoever wants it; `downloads` one file, however many wait for it
-- `remote` a URL by fsspec; `heads` the beginnings of files; `credentials` what it is let in with
-- `ranges` parts of files of web servers
+- `remote` a URL by fsspec, `manifest` which files it means, `credentials` what it is let in with
+- `heads` the beginnings of files, `ranges` parts of files of web servers
+- `failures` what can go wrong, `patience` how often it is tried again
 - `cache` what lies on the disk, `entries` what is noted of it; `room` how much it may be, and who leaves
 
 The manager imports `cache`, `entries` and `room` alone, to see what is there. fsspec is imported in `remote`, when

@@ -9,6 +9,7 @@
 - `warmup` makes the calls of a warm-up: `recipes` their arguments, and `outputs` looks at what they answer.
 - `admission` holds all rules about leases, calls and drains (`records`), and does no I/O;
   `reporter` tells the host what there is.
+- `shadows` repeats calls on another model, for comparison (`alike`).
 - `allocator` gives memory back to the kernel.
 - `link` and `loop` carry packets and wait for them; the host uses both.
 
