@@ -12,8 +12,8 @@ or explains a configuration asks the runtimes as well (`contents`, `explaining`)
   there), become specs in `found`. `registered` is what clients have added (`whole_paths`). `composing` puts changes
   of these two into a configuration.
 - `keys`, `readiness` and `services` are the table of keys, `rows` what a row is. `kinds` and `compounds` are what
-  values they take, `schedules` cron lines, `recipes` a warm-up's arguments, `quantities` how durations and sizes are written.
-  `problems` and `given` put into words what is wrong.
+  values they take, `schedules` cron lines, `recipes` a warm-up's arguments, `quantities` how durations and sizes
+  are written. `problems` and `given` put into words what is wrong.
 - `accepted` is the quick form in the state directory; `shown` and `reference` are for people.
 
 What only the files themselves need (tomllib, the table of keys) is imported when they are really read.

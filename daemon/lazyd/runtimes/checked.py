@@ -19,22 +19,6 @@ _NOT_FILES = (
     (stat.S_ISCHR, "a device"),
     (stat.S_ISBLK, "a device"),
 )
-UNKNOWN_BYTES = 256 * MIB
-"""What a model without a file is booked with until it has been measured."""
-
-
-def unknown_needs(spec: dict[str, Any]) -> dict[str, Any]:
-    """Of what has no file to be judged by. Only its author knows whether it uses a GPU: it is given one if ``device``
-    names one."""
-    wanted = spec.get("device", ())
-    named = [device for device in wanted if device.startswith("gpu")]
-    return {
-        "ram": {"ram": UNKNOWN_BYTES, "gpu": []} if not named or len(named) < len(wanted) else None,
-        "gpu": {"ram": UNKNOWN_BYTES, "gpu": [UNKNOWN_BYTES]} if named else None,
-        "layers": None,
-        "files": {},
-        "source": "default",
-    }
 
 
 def interpreter(spec: dict[str, Any]) -> None:

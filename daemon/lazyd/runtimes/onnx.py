@@ -16,7 +16,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from . import arrays, checked, onnx_head, onnx_library, out_of_memory, runs
+from . import arrays, checked, needs, onnx_head, onnx_library, out_of_memory, runs
 from .checked import MIB
 from .onnx_options import OPTIONS, Options
 
@@ -32,8 +32,6 @@ _PROCESS_BYTES = 64 * MIB
 _IN_FILE, _MAPPED = 1.5, 0.5
 """Bytes for each byte of weights: in the model's file they are read, and some are copied into another order; those in
 files of their own are mapped, and only the copies are the process's. What calls need depends on what they are given."""
-_DRIVER_BYTES, _DRIVER_RAM_BYTES = 512 * MIB, 256 * MIB
-"""What CUDA, cuBLAS and cuDNN keep for a process on its GPU, and in RAM."""
 
 
 class OnnxRuntime:
@@ -85,15 +83,9 @@ class OnnxRuntime:
         mapped = sum(head.external.values())
         inside = max(os.path.getsize(path), head.weight_bytes - mapped)
         own = _PROCESS_BYTES + int(_IN_FILE * inside + _MAPPED * mapped)
-        on_gpu = options.may_use_gpus and onnx_library.may_use_gpus(spec)
-        gpu = {"ram": own + _DRIVER_RAM_BYTES, "gpu": [int(_IN_FILE * (inside + mapped)) + _DRIVER_BYTES]}
-        return {
-            "ram": {"ram": own, "gpu": []},
-            "gpu": gpu if on_gpu else None,
-            "layers": None,
-            "files": {f"{found.st_dev}:{found.st_ino}": found.st_size for found in beside},
-            "source": "file size",
-        }
+        may_use_gpus = options.may_use_gpus and onnx_library.may_use_gpus(spec)
+        on_gpu = int(_IN_FILE * (inside + mapped)) if may_use_gpus else None
+        return needs.by_file(own, on_gpu, {f"{found.st_dev}:{found.st_ino}": found.st_size for found in beside})
 
     def out_of_memory(self, error: BaseException) -> bool:
         return out_of_memory.is_in(error, self.OUT_OF_MEMORY)

@@ -25,7 +25,7 @@ _NO_TYPE = "O"
 _SHRINK = "memory.enable_memory_arena_shrinkage"
 
 
-class OnnxModel:
+class OnnxModel(runs.RunModel):
     """Fulfils `lazyd.runtimes.LoadedModel`. A session answers any number of threads at once."""
 
     def __init__(self, path: str, options: Options, on: str, limit: int | None, progress: Progress) -> None:
@@ -42,15 +42,12 @@ class OnnxModel:
         used = self._session.get_providers()
         if on == "gpu" and not set(used) & set(onnx_options.ON_GPUS):
             raise ValueError(f"{providers[0][0]} cannot be used here: the log says why")
-        self._inputs = _ports(self._session.get_inputs(), path, options.dimensions)
+        self.inputs = _ports(self._session.get_inputs(), path, options.dimensions)
         self._outputs = [output.name for output in self._session.get_outputs()]
         self._run_entries = dict(options.run)
         if options.shrinks:
             self._run_entries[_SHRINK] = "cpu:0;gpu:0" if on == "gpu" else "cpu:0"
         progress("loaded", None)
-
-    def methods(self) -> Sequence[str]:
-        return (runs.METHOD,)
 
     def call(
         self,
@@ -61,12 +58,12 @@ class OnnxModel:
         stream: bool,  # noqa: ARG002
         cancelled: Cancellation,
     ) -> Any:
-        return self._run(cancelled, *runs.arguments(args, kwargs, self._inputs))
+        return self._run(cancelled, *runs.arguments(args, kwargs, self.inputs))
 
     def _run(self, cancelled: Cancellation, inputs: Any, outputs: Any) -> dict[str, Any]:
         """All outputs, or those that are named. Raises `ValueError` for what the model does not take or give."""
         wanted = runs.chosen(outputs, self._outputs)
-        given = arrays.fitted(inputs, self._inputs)
+        given = arrays.fitted(inputs, self.inputs)
         how = onnxruntime.RunOptions()
         for key, value in self._run_entries.items():
             how.add_run_config_entry(key, value)
@@ -80,21 +77,6 @@ class OnnxModel:
         finally:
             cancelled.then(None)
         return {name: _sendable(result) for name, result in zip(wanted, results)}
-
-    # Its warm-up.
-
-    @property
-    def warmup_method(self) -> str:
-        """Called where a warm-up is configured without a method."""
-        return runs.METHOD
-
-    def warmup_arguments(
-        self,
-        method: str,  # noqa: ARG002 - there is one
-        args: list[Any],
-        kwargs: dict[str, Any],
-    ) -> tuple[list[Any], dict[str, Any]]:
-        return runs.warmup_arguments(args, kwargs, self._inputs)
 
     def close(self) -> None:
         del self._session

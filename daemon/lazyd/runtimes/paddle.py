@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from . import arrays, checked, out_of_memory, paddle_files, paddle_head, paddle_library, runs
+from . import arrays, checked, needs, out_of_memory, paddle_files, paddle_head, paddle_library, runs
 from .checked import MIB
 from .paddle_options import OPTIONS, Options
 
@@ -31,8 +31,6 @@ measured with its part of the pages that it shares with the other, which are 63 
 _FACTOR = 3
 """Bytes for each byte of program and parameters: they are read, and rewritten for the processor. PP-OCRv4's models of 2
 to 11 MB hold 28 to 55 MiB when they are loaded. What calls need depends on what they are given."""
-_DRIVER_BYTES, _DRIVER_RAM_BYTES = 512 * MIB, 256 * MIB
-"""What CUDA, cuBLAS and cuDNN keep for a process on its GPU, and in RAM."""
 
 
 class PaddleRuntime:
@@ -72,14 +70,7 @@ class PaddleRuntime:
         head, options = paddle_head.read(paddle_files.find(spec)), Options.of(spec.get("options", {}))
         own = _FACTOR * (head.program_bytes + head.parameter_bytes)
         pool = options.gpu_memory_pool_mb * MIB
-        gpu = {"ram": _PROCESS_BYTES + own + _DRIVER_RAM_BYTES, "gpu": [max(pool, own) + _DRIVER_BYTES]}
-        return {
-            "ram": {"ram": _PROCESS_BYTES + own, "gpu": []},
-            "gpu": gpu if paddle_library.may_use_gpus(spec) else None,
-            "layers": None,
-            "files": {},
-            "source": "file size",
-        }
+        return needs.by_file(_PROCESS_BYTES + own, max(pool, own) if paddle_library.may_use_gpus(spec) else None)
 
     def out_of_memory(self, error: BaseException) -> bool:
         return out_of_memory.is_in(error, self.OUT_OF_MEMORY)

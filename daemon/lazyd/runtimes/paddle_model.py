@@ -38,7 +38,7 @@ def load(files: Files, head: Head, options: Options, on: str, progress: Progress
     return PaddleModel(predictor, head.inputs, shrinks=options.shrink_memory)
 
 
-class PaddleModel:
+class PaddleModel(runs.RunModel):
     """Fulfils `lazyd.runtimes.LoadedModel`. A predictor is for one thread; clones share its weights."""
 
     def __init__(self, predictor: Any, said: Sequence[Port], *, shrinks: bool) -> None:
@@ -46,14 +46,11 @@ class PaddleModel:
         self._predictor = predictor
         self._shrinks = shrinks
         by_name = {port.name: port for port in said}
-        self._inputs = [by_name.get(name) or arrays.Port(name) for name in predictor.get_input_names()]
+        self.inputs = [by_name.get(name) or arrays.Port(name) for name in predictor.get_input_names()]
         self._outputs = list(predictor.get_output_names())
 
     def for_thread(self) -> PaddleModel:
-        return PaddleModel(self._predictor.clone(), self._inputs, shrinks=self._shrinks)
-
-    def methods(self) -> Sequence[str]:
-        return (runs.METHOD,)
+        return PaddleModel(self._predictor.clone(), self.inputs, shrinks=self._shrinks)
 
     def call(
         self,
@@ -64,9 +61,9 @@ class PaddleModel:
         stream: bool,  # noqa: ARG002
         cancelled: Cancellation,  # noqa: ARG002 - nothing stops a predictor
     ) -> dict[str, Any]:
-        inputs, outputs = runs.arguments(args, kwargs, self._inputs)
+        inputs, outputs = runs.arguments(args, kwargs, self.inputs)
         wanted = runs.chosen(outputs, self._outputs)
-        for name, array in arrays.fitted(inputs, self._inputs).items():
+        for name, array in arrays.fitted(inputs, self.inputs).items():
             handle = self._predictor.get_input_handle(name)
             handle.reshape(array.shape)
             handle.copy_from_cpu(array)
@@ -75,27 +72,12 @@ class PaddleModel:
         except Exception as error:
             if out_of_memory.is_in(error, OUT_OF_MEMORY):
                 raise
-            raise ValueError(f"{_line(error)}; expected {arrays.signature(self._inputs)}") from error
+            raise ValueError(f"{_line(error)}; expected {arrays.signature(self.inputs)}") from error
         results = {name: self._predictor.get_output_handle(name).copy_to_cpu() for name in wanted}
         if self._shrinks:
             self._predictor.clear_intermediate_tensor()
             self._predictor.try_shrink_memory()
         return results
-
-    # Its warm-up.
-
-    @property
-    def warmup_method(self) -> str:
-        """Called where a warm-up is configured without a method."""
-        return runs.METHOD
-
-    def warmup_arguments(
-        self,
-        method: str,  # noqa: ARG002 - there is one
-        args: list[Any],
-        kwargs: dict[str, Any],
-    ) -> tuple[list[Any], dict[str, Any]]:
-        return runs.warmup_arguments(args, kwargs, self._inputs)
 
     def close(self) -> None:
         del self._predictor

@@ -15,7 +15,7 @@ import operator
 import platform
 from typing import TYPE_CHECKING, Any
 
-from . import checked, out_of_memory, texts
+from . import checked, needs, out_of_memory, texts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -112,7 +112,7 @@ class PythonRuntime:
     def needs(self, spec: dict[str, Any]) -> dict[str, Any]:
         _split(spec)
         checked.interpreter(spec)
-        return checked.unknown_needs(spec)
+        return needs.unknown(spec)
 
     def out_of_memory(self, error: BaseException) -> bool:
         return out_of_memory.is_in(error, self.OUT_OF_MEMORY)

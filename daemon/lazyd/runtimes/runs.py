@@ -14,6 +14,35 @@ if TYPE_CHECKING:
 METHOD = "run"
 
 
+class RunModel:
+    """What loaded models with this one method have in common; `call` is their own."""
+
+    inputs: Sequence[Port]
+    """What it takes, in the order in which its file has them."""
+
+    def methods(self) -> Sequence[str]:
+        return (METHOD,)
+
+    @property
+    def warmup_method(self) -> str:
+        """Called where a warm-up is configured without a method."""
+        return METHOD
+
+    def warmup_arguments(
+        self,
+        method: str,  # noqa: ARG002 - there is one
+        args: list[Any],
+        kwargs: dict[str, Any],
+    ) -> tuple[list[Any], dict[str, Any]]:
+        """Zeros where nothing else is given, one of what the first dimension counts.
+
+        Raises `ValueError` if another length is not known.
+        """
+        if args or "inputs" in kwargs:
+            return args, kwargs
+        return [{port.name: zeros(port) for port in self.inputs}], kwargs
+
+
 def arguments(args: Sequence[Any], kwargs: dict[str, Any], ports: Sequence[Port]) -> tuple[Any, Any]:
     """Inputs and outputs, however they are given. Raises `TypeError`, with what is expected."""
     by_name = [port.name for port in ports if port.name in kwargs]
@@ -39,18 +68,6 @@ def chosen(names: Any, known: Sequence[str]) -> Sequence[str]:
         if name not in known:
             raise ValueError(f"{name!r} is no output; there are {', '.join(known)}")
     return list(dict.fromkeys(names))
-
-
-def warmup_arguments(
-    args: list[Any], kwargs: dict[str, Any], ports: Sequence[Port]
-) -> tuple[list[Any], dict[str, Any]]:
-    """Zeros where nothing else is given, one of what the first dimension counts.
-
-    Raises `ValueError` if another length is not known.
-    """
-    if args or "inputs" in kwargs:
-        return args, kwargs
-    return [{port.name: zeros(port) for port in ports}], kwargs
 
 
 def signature(inputs: Iterable[Port], outputs: Iterable[Port]) -> str:

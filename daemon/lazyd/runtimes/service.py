@@ -13,7 +13,7 @@ import shutil
 import time
 from typing import TYPE_CHECKING, Any
 
-from . import checked, out_of_memory, service_http, service_ports
+from . import needs, out_of_memory, service_http, service_ports
 from .service_model import Service
 from .service_program import Program
 from .service_words import filled
@@ -81,7 +81,7 @@ class ServiceRuntime:
         program = spec["command"][0]
         if shutil.which(program) is None:
             raise ValueError(f"the program {program} is missing or cannot be executed")
-        return checked.unknown_needs(spec)
+        return needs.unknown(spec)
 
     def out_of_memory(self, error: BaseException) -> bool:
         return out_of_memory.is_in(error, self.OUT_OF_MEMORY)

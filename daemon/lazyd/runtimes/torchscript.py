@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from . import arrays, checked, out_of_memory, torchscript_head, torchscript_library
+from . import arrays, checked, needs, out_of_memory, torchscript_head, torchscript_library
 from .checked import MIB
 from .torchscript_head import Head, Kind
 from .torchscript_options import OPTIONS, Options
@@ -32,8 +32,6 @@ _EXPORT_BYTES = 128 * MIB
 _WEIGHTS = 1.1
 """Bytes for each byte of weights, measured for 2 MB and for 192 MB: they are read once, into memory of the process.
 What calls need depends on what they are given."""
-_DRIVER_BYTES, _DRIVER_RAM_BYTES = 512 * MIB, 256 * MIB
-"""What CUDA, cuBLAS and cuDNN keep for a process on its GPU (a context alone: 426 MiB are known), and in RAM."""
 
 
 class TorchScriptRuntime:
@@ -79,16 +77,9 @@ class TorchScriptRuntime:
         head, options = _read(spec)
         weights = int(_WEIGHTS * head.weight_bytes)
         own = _PROCESS_BYTES + (_EXPORT_BYTES if head.kind is Kind.EXPORTED else 0)
+        # For a GPU, too, they are in RAM first, and again while the model is parked.
         ram = own + int(weights * max(1.0, options.scale))
-        # They are in RAM first, and again while the model is parked.
-        gpu = {"ram": ram + _DRIVER_RAM_BYTES, "gpu": [int(weights * options.scale) + _DRIVER_BYTES]}
-        return {
-            "ram": {"ram": ram, "gpu": []},
-            "gpu": gpu if torchscript_library.may_use_gpus(spec) else None,
-            "layers": None,
-            "files": {},
-            "source": "file size",
-        }
+        return needs.by_file(ram, int(weights * options.scale) if torchscript_library.may_use_gpus(spec) else None)
 
     def out_of_memory(self, error: BaseException) -> bool:
         return out_of_memory.is_in(error, self.OUT_OF_MEMORY)

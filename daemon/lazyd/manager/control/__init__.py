@@ -4,5 +4,6 @@
 names that may mean several models, `cached.py` about what was fetched, `ram.py` about files kept in RAM, `recorded.py`
 about what was used when, `metrics.py` and `logs.py` have figures and workers' output. `calling.py` carries one call
 (`bulk.py`), `reservations.py` hold memory by a connection. `requests.py` are what the core has yet to answer,
-`roles.py` who may do what, `sockets.py` where the socket comes from, `descriptors.py` what is said when there are too many.
+`roles.py` who may do what, `sockets.py` where the socket comes from, `descriptors.py` what is said
+when there are too many.
 """
