@@ -134,7 +134,7 @@ def turn_away(world: World, model: Model) -> None:
         refusal = ShuttingDown()
     elif model.retired and not routes.answers_meanwhile(model):
         refusal = ModelNotFound(model=model.key, nearest=world.nearest(model.key))
-    elif model.retry_at > world.now and not (model.siblings and replicas.open_ones(model, world.now)):
+    elif model.retry_at > world.now and not (model.siblings and able(world, model)):
         reason = model.last_error or "unknown"
         refusal = LoadFailed(model=model.key, reason=reason, retry_after_sec=model.retry_at - world.now)
     else:
@@ -146,7 +146,7 @@ def serve(world: World, model: Model) -> None:
     """A ready model answers all who wait for it; a nested request may enter a draining one."""
     instance = model.instance
     if model.siblings:
-        instance = next(iter(replicas.open_ones(model, world.now)), instance)
+        instance = next(iter(able(world, model)), instance)
     if instance is None:
         return
     if model.elsewhere and instance.state is State.READY:
@@ -154,7 +154,7 @@ def serve(world: World, model: Model) -> None:
     if not model.waiters:
         return
     if instance.state is State.DRAINING and instance.leaving is not None:
-        if instance.leaving.reason in YIELDS:
+        if yields(instance):
             lives.resume(world, instance)
         elif model.nested and instance.leaving.plan is not None and not finishes(instance):
             plans.abandon(world, instance.leaving.plan)
@@ -165,12 +165,24 @@ def serve(world: World, model: Model) -> None:
             answer(world, instance_for(world, instance, waiter), waiter)
 
 
+def able(world: World, model: Model) -> list[Instance]:
+    """Of several workers those that can answer, the least busy first; or where none is open those that leave, and are
+    rescued by the next request, so that none is loaded for it."""
+    leaving = (life for life in model.lives if life.state is State.DRAINING and yields(life))
+    return replicas.open_ones(model, world.now) or list(leaving)
+
+
+def yields(instance: Instance) -> bool:
+    """It leaves, and need not."""
+    return instance.leaving is not None and instance.leaving.reason in YIELDS
+
+
 def instance_for(world: World, instance: Instance, waiter: Waiter) -> Instance:
     """Of several workers the least busy one in which its call does not wait for itself."""
     if not instance.model.siblings:
         return instance
-    able = (life for life in replicas.open_ones(instance.model, world.now))
-    return next((life for life in able if not cycles.closes_a_cycle(world, life, waiter)), instance)
+    lives_open = replicas.open_ones(instance.model, world.now)
+    return next((life for life in lives_open if not cycles.closes_a_cycle(world, life, waiter)), instance)
 
 
 def answer(world: World, instance: Instance, waiter: Waiter) -> None:

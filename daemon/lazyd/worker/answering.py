@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from .calls import Call
 
 
-def answer(key: str, model: LoadedModel, call: Call) -> None:
-    """Makes a call of the model that is called `key`. Raises `NoSuchMethod`, `CallCancelled`, and what it raises."""
+def answer(model: LoadedModel, call: Call) -> None:
+    """Makes a call of a model. Raises `NoSuchMethod`, `CallCancelled`, and what it raises."""
     if call.method not in model.methods():
-        raise NoSuchMethod(model=key, method=call.method)
+        raise NoSuchMethod(model=call.lease.named, method=call.method)
     args, kwargs = call.arguments()
     result = model.call(call.method, args, kwargs, stream=call.stream, cancelled=call.cancelled)
     del args, kwargs

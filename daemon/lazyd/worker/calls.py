@@ -105,7 +105,7 @@ class Call:
         """Model code raised: its reason in one line, and where it was."""
         self.error(
             CallFailed(
-                model=self.lease.model,
+                model=self.lease.named,
                 method=self.method,
                 reason=one_line(error),
                 traceback=traceback_of(error),
@@ -113,7 +113,7 @@ class Call:
         )
 
     def cancelled_error(self) -> Cancelled:
-        return Cancelled(model=self.lease.model)
+        return Cancelled(model=self.lease.named)
 
 
 @contextlib.contextmanager

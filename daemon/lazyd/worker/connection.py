@@ -193,7 +193,7 @@ class Connection:
     def _call(self, frame: Frame) -> None:
         assert self.lease is not None
         if not self._desk.admit(self.lease):
-            return self._write(error_header(Revoked(model=self.lease.model), frame.header["id"]))
+            return self._write(error_header(Revoked(model=self.lease.named), frame.header["id"]))
         call = Call(self, self.lease, frame.header, frame.buffers)
         self.calls[call.number] = call
         return self._desk.submit(call)

@@ -276,7 +276,7 @@ class ModelThread:
     def _run(self, model: LoadedModel, call: Call) -> None:
         with CallContext(self._context, call, in_environment=self.lease_in_environment):
             try:
-                answer(self.key, model, call)
+                answer(model, call)
             except CallCancelled:
                 call.error(call.cancelled_error())
             except NoSuchMethod as error:

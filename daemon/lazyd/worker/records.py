@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -45,6 +46,11 @@ class Lease:
     """Calls in a row that were quick."""
     untold: bool = False
     """It is idle, and the manager is about to be told."""
+
+    @property
+    def named(self) -> str:
+        """The model as its holder knows it: ``x:1`` where this worker is ``x#2:1`` (docs/runtimes.md: "replicas")."""
+        return re.sub("#[0-9]+", "", self.model)
 
     @property
     def protected_until(self) -> float:

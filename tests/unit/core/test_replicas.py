@@ -207,6 +207,40 @@ def test_the_death_of_the_first_leaves_the_others_to_answer() -> None:
     assert where(story, story.get("x")) == "x#2"
 
 
+def test_one_that_leaves_for_being_idle_is_rescued_instead_of_loading_the_first_anew() -> None:
+    story, calls = busy(2)
+    for call in calls:
+        story.end_call(call)
+        story.close(call)
+    story.exit("x", signal=9)
+    story.wait(IDLE_S + 1)
+    assert states(story) == [State.COLD, State.DRAINING, State.COLD]
+    assert where(story, story.get("x")) == "x#2"
+    assert states(story) == [State.COLD, State.READY, State.COLD]
+
+
+def test_while_it_is_paused_one_that_leaves_for_being_idle_answers() -> None:
+    story, calls = busy(3)
+    story.end_call(calls[2])
+    story.close(calls[2])
+    story.exit("x", signal=11)
+    story.wait(IDLE_S - 0.5)
+    story.exit("x#2", signal=11)
+    story.wait(0.6)
+    assert states(story) == [State.COLD, State.COLD, State.DRAINING]
+    assert where(story, story.get("x")) == "x#3"
+
+
+def test_one_that_leaves_because_it_has_changed_is_not_rescued() -> None:
+    story, calls = busy(2)
+    story.exit("x", signal=9)
+    story.configure(model(env={"A": "1"}))
+    request = story.get("x")
+    assert states(story) == [State.LOADING, State.DRAINING, State.COLD]
+    assert request not in story.answers
+    story.end_call(calls[1])
+
+
 def test_two_deaths_in_a_row_pause_the_model_whichever_workers_have_died() -> None:
     story, _ = busy(2)
     story.exit("x#2", signal=11)
