@@ -16,7 +16,7 @@ from __future__ import annotations
 from . import cost, leases, samples, warmups, wear
 from .effects import Drain, Resume, StartWorker, StopWorker, UnloadObject
 from .failure import pause_s
-from .ledger import RAM, Booking
+from .ledger import Booking
 from .lifecycle import LOADS, State
 from .placement import Placement, prediction_of
 from .records import Instance, Leaving, Left, Model, Plan, Reason, Warmth, Worker
@@ -87,7 +87,7 @@ def start_worker(world: World, model: Model, placement: Placement) -> Worker:
         started=world.now,
         way=placement.way,
         digest=prediction_of(model).digest,
-        gpus=tuple(name for name in placement.worker if name != RAM),
+        gpus=placement.gpus,
         service=placement.service,
         promised=dict(placement.worker),
     )

@@ -63,6 +63,10 @@ class Placement:
         """GPUs first, in order."""
         return tuple(self.worker)
 
+    @property
+    def gpus(self) -> tuple[str, ...]:
+        return tuple(name for name in self.worker if name != RAM)
+
 
 def shapes(world: World, model: Model, room: Room) -> list[list[Placement]]:
     """All that would do, in groups of equal preference. `room` says what there is of a GPU now, or will

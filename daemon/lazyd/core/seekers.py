@@ -71,17 +71,18 @@ def foresee(world: World, model: Model) -> None:
 
 
 def goes_elsewhere(world: World, seeker: Seeker, room: Room, *, is_barred: bool) -> bool:
-    """A parked model that cannot come back now could be had where it was not: then it is ended, to load there. If its
-    way back is barred for good, it is enough that there may be room some time. So it is decided what happens
-    next, as it is while one has yet to find out what it would need there, and what there is."""
+    """A parked model that cannot come back now could be had elsewhere, or on one of several GPUs where it was: then it
+    is ended, to load there. If its way back is barred for good, it is enough that there may be room some time. So it
+    is decided what happens next, as it is while one has yet to find out what it would need there, and what there is.
+    """
     if not isinstance(seeker, Model) or seeker.instance is None or not parking.is_parked(seeker):
         return False
     if not is_predicted(world, seeker):  # an earlier manager has loaded it
         return True
     if not samples.are_news(world, may_go_to(world, seeker)):
         return True
-    gpus = set(seeker.instance.worker.gpus)
-    others = (p for shape in shapes(world, seeker, room) for p in shape if gpus.isdisjoint(p.booking))
+    worker = seeker.instance.worker
+    others = (p for shape in shapes(world, seeker, room) for p in shape if (p.way, p.gpus) != (worker.way, worker.gpus))
     possible = [p for p in others if never(world, seeker, p) is None]
     if not (possible if is_barred else any(world.ledger.fits(p.booking) for p in possible)):
         return False

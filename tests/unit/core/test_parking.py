@@ -9,6 +9,7 @@ from lazyd.core.lifecycle import State
 from lazyd.core.spec import GIB, MIB, Settings
 
 from .story import Story, spec
+from .test_placement import layered
 
 NO_MARGIN = Settings(budget={}, gpu_margin_bytes=0)
 
@@ -111,6 +112,33 @@ def test_a_parked_model_whose_gpu_is_taken_loads_elsewhere() -> None:
     story.get("a", timeout=60)
     assert story.core.world.workers[worker].stopping
     assert (story.state("a"), gpu, story.devices_of("a")[0]) == (State.LOADING, "gpu1", "gpu0")
+
+
+def test_a_model_that_was_on_two_gpus_loads_on_one_of_them_when_the_other_is_taken() -> None:
+    predicted = layered(4, 2.0)
+    story = Story(
+        spec("big", device=("gpu",), idle_timeout_s=30),
+        gpus_gib=(6, 10),
+        predictions={"big": predicted},
+        settings=NO_MARGIN,
+    )
+    story.strangers["gpu1"] = 5 * GIB
+    story.sample("gpu1")
+    request = story.get("big")
+    worker = story.worker("big")
+    assert story.devices_of("big") == ["gpu1", "gpu0", "ram"]
+    story.tell(events.ObjectReady(worker=worker, model="big", parks=True))
+    story.end_call(story.call(request))
+    story.close(request)
+    story.wait(31)
+    story.answer_drain("big")
+    story.holds.update({(worker, "gpu0"): 0, (worker, "gpu1"): 0})
+    story.tell(events.ObjectParked(worker=worker, model="big"))
+    story.strangers.update(gpu0=5 * GIB, gpu1=0)
+    story.strangers_last()
+    story.get("big", timeout=60)
+    assert story.core.world.workers[worker].stopping
+    assert (story.state("big"), story.devices_of("big")[0]) == (State.LOADING, "gpu1")
 
 
 def test_parking_waits_for_a_sample_of_ram() -> None:
