@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import socket
 import subprocess
-import sys
 from collections.abc import AsyncIterator
 from time import monotonic
 from typing import Any
@@ -20,6 +18,7 @@ import msgspec
 
 from lazyd import places
 
+from ..processes import detached
 from ..processes.packets import PacketSocket
 
 START_S = 20.0
@@ -101,18 +100,9 @@ class Fetcher:
                 await asyncio.sleep(LOOK_S)
 
     def _start(self) -> subprocess.Popen[bytes]:
-        environment = {name: value for name, value in os.environ.items() if name != "NOTIFY_SOCKET"}
+        arguments = "--state-dir", self._state, "--socket", self._path
         try:
-            with open(self._log, "ab") as output:
-                return subprocess.Popen(
-                    [sys.executable, "-P", "-m", "lazyd.fetch", "--state-dir", self._state, "--socket", self._path],
-                    stdin=subprocess.DEVNULL,
-                    stdout=output,
-                    stderr=output,
-                    env=environment,
-                    cwd="/",
-                    start_new_session=True,
-                )
+            return detached.start("lazyd.fetch", *arguments, log=self._log)
         except OSError as error:
             raise NoFetcher(f"the fetcher cannot be started: {error}") from None
 

@@ -12,13 +12,13 @@ import logging
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 
 from lazyd import places
 from lazyd.core.events import Event, HostAway, HostLost
 
+from . import detached
 from .adoption import adopt
 from .hostlink import HostLink, NoHost
 from .messages import Hello
@@ -212,18 +212,8 @@ def start(runtime: str, control_socket: str) -> subprocess.Popen[bytes]:
         OSError: its directory cannot be made, or the process not be started.
     """
     os.makedirs(places.host_dir(runtime), mode=0o750, exist_ok=True)
-    environment = {name: value for name, value in os.environ.items() if name != "NOTIFY_SOCKET"}
-    environment["LAZYD_SOCKET"] = control_socket
-    with open(places.host_log(runtime), "ab") as output:
-        return subprocess.Popen(
-            [sys.executable, "-P", "-m", "lazyd.host", "--runtime-dir", runtime],
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=output,
-            env=environment,
-            cwd="/",
-            start_new_session=True,
-        )
+    log_file = places.host_log(runtime)
+    return detached.start("lazyd.host", "--runtime-dir", runtime, log=log_file, LAZYD_SOCKET=control_socket)
 
 
 def _identity(hello: Hello) -> tuple[int, float]:
