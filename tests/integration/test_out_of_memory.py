@@ -39,8 +39,9 @@ def foreseen(client: Client, model: str = "greedy") -> dict[str, Any]:
 
 @pytest.mark.parametrize("error", MANNERS)
 def test_a_load_that_needs_more_than_was_booked_makes_room_and_is_tried_once_more(machine: Machine, error: str) -> None:
+    slowly = {"load_s": 4.0, "steps": 60}  # seen with nearly all that there was, though samples come late
     client = machine.start(
-        idle={"device": ["gpu0"], "size_mib": 4000}, greedy=greedy(machine, size_mib=6000, error=error)
+        idle={"device": ["gpu0"], "size_mib": 3000}, greedy=greedy(machine, size_mib=6000, error=error, **slowly)
     )
     client.socket.settimeout(SLOW_S)
     client.call("Load", model="idle")
