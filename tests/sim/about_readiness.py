@@ -125,7 +125,16 @@ def _could_be_had(world: World, pending: Pending) -> bool:
         return False
     if not ready or key in told.failures or key in told.ran_out or key in told.has_failed:
         return False
+    if _is_still_released(world, key):
+        return False
     return any(_fits(world, key, spec, device, ready) for device in told.books.seen)
+
+
+def _is_still_released(world: World, key: str) -> bool:
+    """Its last worker has ended, and its driver has not shown its memory to be free: until then, for 5 s at most, it is
+    not loaded anew."""
+    model = world.manager.core.world.models.get(key)
+    return model is not None and model.instance is not None and model.instance.worker.exited is not None
 
 
 def held_ready(world: World) -> dict[str, int]:

@@ -30,15 +30,14 @@ def memory_does_not_run_out(world: World, owner: str, device: str) -> str | None
 
 
 def given_away(world: World, device: str) -> dict[str, int]:
-    """What the core has decided to give of a device, by owner; what it awaits is as it was."""
+    """What the core has decided to give of a device, by owner; to those who have ended until it has seen it free."""
     books, core = world.manager.told.books, world.manager.core.world
-    found = {name: entry.granted[device] for name, entry in books.entries.items() if device in entry.granted}
+    awaited = {name: entry for name, entry in books.ended.items() if device in core.ledger.held(name)}
+    given = {**books.entries, **awaited}
+    found = {name: entry.granted[device] for name, entry in given.items() if device in entry.granted}
     found |= {name: held.bytes for name, held in books.reserved.items() if held.device == device}
     if device == RAM:
         found[LOCKED_FILES] = sum({f: n for lock in books.locks.values() for f, n in lock.files.items()}.values())
-    for name, booking in core.ledger.bookings.items():
-        if name not in found and name in core.workers and device in booking:
-            found[name] = booking[device]
     return found
 
 

@@ -72,8 +72,8 @@ class Books:
         self._world = world
         self._told = told
         self.entries: dict[str, Entry] = {}
-        self.ended: dict[str, float] = {}
-        """When the core was told that a worker has ended."""
+        self.ended: dict[str, Entry] = {}
+        """Workers that the core was told have ended, as they were then."""
         self.reserved: dict[str, Held] = {}
         self.adopted: dict[str, float] = {}
         """Reservations that were found, and nobody has claimed again: since when."""
@@ -352,7 +352,7 @@ class Books:
     def _end(self, worker: str) -> None:
         entry = self.entries.pop(worker, None)
         if entry is not None:
-            self.ended[worker] = self._now
+            self.ended[worker] = entry
             if entry.booking.get(RAM) or entry.files:
                 self.given_back[RAM] = self._now
 
