@@ -7,7 +7,8 @@ what it needs of the host (`shop`).
 - starting: `starting`, `recipe` (what is executed), `spawn`, `zygotes`, `newborn`
 - ending: `ending`, `reaper`, `processes`, `cgroups`, `oom`, `leftovers`
 - before a load: `dry_run`; `warming`, and `warmer`, the process that has models' files in RAM by `reading` them
-- `proxying`, the process (`lazyd.proxy`) that takes HTTP requests to services
+- `proxying`, the process (`lazyd.proxy`) that takes HTTP requests to services; it and the
+  warmer are each an `assistant`
 - keeping: `logs`, `rounds` and `measure`, `place` (directories and who may reach them)
 - staying: `door` (the manager's connection), `linger` (without one), `presence` (where managers look),
   `upgrade` (the next version of itself), `helper` (short programs that they ask)

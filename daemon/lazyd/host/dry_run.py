@@ -143,7 +143,7 @@ class DryRun:
             self._link.read()  # its answer may still lie there
         if self._log is not None:
             self._log.catch_up()
-            said = self._log.last_lines.strip().rpartition("\n")[2]
+            said = self._log.last_line
             how = f"signal {signal}" if signal is not None else f"status {status}"
             self.end(f"it ended with {how}{f': {said}' if said else ''}")
         self._perhaps_gone()

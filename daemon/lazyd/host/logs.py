@@ -58,6 +58,10 @@ class LogPipe:
         return _of_crash(_whole_lines(self.tail, KEPT)) or _whole_lines(self.tail, TAIL)
 
     @property
+    def last_line(self) -> str:
+        return self.last_lines.strip().rpartition("\n")[2]
+
+    @property
     def kept_lines(self) -> str:
         """The same, but `KEPT` bytes at most."""
         return _whole_lines(self.tail, KEPT)

@@ -22,7 +22,6 @@ from ..worker.link import Link
 from . import helper
 from .facts import Facts, State
 from .host import Host
-from .warming import Warming
 from .worker import Worker
 
 OPTION = "--state-fd"
@@ -90,17 +89,6 @@ def _state(host: Host, lock: int, kept: list[int]) -> dict[str, Any]:
         packets = [[base64.b64encode(data).decode(), [keep(each) for each in fds]] for data, fds in unsent]
         return {"fd": keep(fd), "unsent": packets}
 
-    def warming_state(warming: Warming) -> dict[str, Any] | None:
-        if warming.pid is None or warming.log is None:
-            return None
-        return {
-            "pid": warming.pid,
-            "pidfd": keep(host.reaper.pidfd(warming.pid)),
-            "orders": warming.orders,
-            "link": link_state(warming.link),
-            "log": keep(warming.log.fd),
-        }
-
     return {
         "started": host.started,
         "lock": keep(lock),
@@ -111,7 +99,7 @@ def _state(host: Host, lock: int, kept: list[int]) -> dict[str, Any]:
         "linger_s": host.linger.linger_s,
         "quitting": host.is_quitting,
         "kept": host.kept,
-        "warming": warming_state(host.warming),
+        "warming": host.warming.state(keep, link_state),
         "proxying": host.proxying.state(keep, link_state),
         "deferred": [[message, [keep(fd) for fd in fds]] for message, fds in host.deferred],
         "workers": [
@@ -177,16 +165,16 @@ def _packets(link: dict[str, Any]) -> list[tuple[bytes, list[int]]]:
 
 
 def _descriptors(state: dict[str, Any]) -> list[int]:
-    helpers = [helper for name in ("warming", "proxying") if (helper := state.get(name)) is not None]
+    assistants = [each for name in ("warming", "proxying") if (each := state.get(name)) is not None]
     links = [
         state["manager"],
         *(worker["link"] for worker in state["workers"]),
-        *(helper["link"] for helper in helpers),
+        *(assistant["link"] for assistant in assistants),
     ]
     found = [state["lock"], state["listener"], *(fd for _, fds in state["deferred"] for fd in fds)]
     for worker in state["workers"]:
         found += [fd for fd in (worker["log"], worker["pidfd"]) if fd is not None]
-    found += [fd for helper in helpers for fd in (helper["log"], helper["pidfd"])]
+    found += [fd for assistant in assistants for fd in (assistant["log"], assistant["pidfd"])]
     for link in links:
         if link is not None:
             found += [link["fd"], *(fd for _, fds in link["unsent"] for fd in fds)]

@@ -6,26 +6,19 @@ itself anew.
 
 from __future__ import annotations
 
-import base64
 import os
-import socket
-import sys
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
-from ..wire import packets
-from ..worker.link import Link
 from ..worker.loop import Loop, Timer
+from .assistant import Assistant, Keep, LinkState
 from .cgroups import Cgroups
-from .logs import LogFile, LogPipe
+from .logs import LogFile
 from .processes import MARKER
 from .reaper import Reaper
-from .spawn import execute
 
 REST_S = 5.0
 """A warmer with nothing to do, and nothing locked, ends after this time."""
-KILLED_S = 2.0
 ENDED = frozenset({"warm", "failed", "gone"})
 """Stages after which nothing of an order is left."""
 
@@ -48,18 +41,14 @@ class Warming:
         on_ended: Callable[[], None],
     ) -> None:
         self._loop = loop
-        self._reaper = reaper
         self._cgroups = cgroups
-        self._log_file = log
         self._marker = marker
         self._tell = tell
         self._note = note
         self._on_ended = on_ended
         self.orders: Orders = {}
         """By model, each with the last that was told of it as ``told``."""
-        self.pid: int | None = None
-        self.link: Link | None = None
-        self.log: LogPipe | None = None
+        self._process = Assistant("lazyd.host.warmer", loop, reaper, log, self._says, self._ended)
         self._rest: Timer | None = None
 
     def order(self, message: dict[str, Any]) -> None:
@@ -67,7 +56,7 @@ class Warming:
         model = message["model"]
         self.orders[model] = {key: message[key] for key in ("id", "files", "lock")} | {"told": None}
         try:
-            if self.link is None:
+            if not self.is_alive:
                 self._start()
         except OSError as error:
             self._over({"is": "pages", "model": model, "id": message["id"], "stage": "failed", "reason": str(error)})
@@ -83,57 +72,33 @@ class Warming:
 
     @property
     def is_alive(self) -> bool:
-        return self.pid is not None
+        return self._process.is_alive
 
     def end(self) -> None:
-        """Ends the process, and with it all that it holds. A dead disk may keep it: that is not waited for long."""
-        if self.pid is not None:
-            self._reaper.kill(self.pid)
-            self._loop.after(KILLED_S, partial(self._exited, self.pid, None, 9))
+        """Ends the process, and with it all that it holds."""
+        self._process.end()
+
+    def state(self, keep: Keep, link_state: LinkState) -> dict[str, Any] | None:
+        """For the host's next self."""
+        state = self._process.state(keep, link_state)
+        return None if state is None else {**state, "orders": self.orders}
 
     def adopt(self, state: dict[str, Any]) -> None:
         """Goes on with the process of an earlier self."""
         self.orders = state["orders"]
-        self.pid = state["pid"]
-        if state["link"] is not None:
-            self.link = self._new_link(socket.socket(fileno=state["link"]["fd"]))
-            self.link.resume([(base64.b64decode(data), fds) for data, fds in state["link"]["unsent"]])
-        self.log = LogPipe(self._loop, state["log"], self._log_file)
-        assert self.pid is not None
-        self._reaper.watch(self.pid, partial(self._exited, self.pid), state["pidfd"])
+        self._process.adopt(state)
         self._perhaps_rest()
 
     def _start(self) -> None:
-        ours, theirs = packets.pair()
-        reads, writes = os.pipe()
-        flag = "-I" if sys.flags.isolated else "-P"
-        command = [sys.executable, flag, "-m", "lazyd.host.warmer", str(theirs.fileno()), str(os.getpid())]
-        place = self._cgroups.warm() if self._cgroups is not None else None
-        env = {**os.environ, MARKER: self._marker}
-        try:
-            self.pid = execute(command, env, keep=[theirs.fileno()], output=writes, cgroup=place)
-        except OSError:
-            ours.close()
-            os.close(reads)
-            raise
-        finally:
-            theirs.close()
-            os.close(writes)
-        self._reaper.watch(self.pid, partial(self._exited, self.pid))
-        self.log = LogPipe(self._loop, reads, self._log_file)
-        self.link = self._new_link(ours)
-
-    def _new_link(self, sock: socket.socket) -> Link:
-        return Link(self._loop, sock, self._says, self.end)
+        cgroup = self._cgroups.warm() if self._cgroups is not None else None
+        self._process.start({**os.environ, MARKER: self._marker}, cgroup)
 
     def _send(self, message: dict[str, Any]) -> None:
         if self._rest is not None:
             self._rest.cancel()
-        if self.link is not None:
-            self.link.send(message)
+        self._process.send(message)
 
-    def _says(self, message: dict[str, Any], fds: list[int]) -> None:
-        packets.close(fds)
+    def _says(self, message: dict[str, Any]) -> None:
         order = self.orders.get(message["model"])
         if message["stage"] in ENDED:
             self._over(message)
@@ -151,26 +116,14 @@ class Warming:
 
     def _perhaps_rest(self) -> None:
         """A thread of it may still wait for a dead disk; that ends with it, too."""
-        if not self.orders and self.pid is not None:
+        if not self.orders and self.is_alive:
             self._rest = self._loop.after(REST_S, self._rested)
 
     def _rested(self) -> None:
-        if not self.orders and self.pid is not None:
-            self._reaper.kill(self.pid)
-            self._exited(self.pid, None, 9)  # the next order finds none, and starts another
+        if not self.orders:
+            self._process.abandon()  # the next order finds none, and starts another
 
-    def _exited(self, pid: int, status: int | None, signal: int | None) -> None:
-        if pid != self.pid:
-            return
-        if self.link is not None:
-            self.link.read()
-            self.link.close()
-        said = ""
-        if self.log is not None:
-            self.log.finish()
-            said = self.log.last_lines.strip().rpartition("\n")[2]
-        self.pid = self.link = self.log = None
-        how = f"signal {signal}" if signal is not None else f"status {status}"
+    def _ended(self, how: str, said: str) -> None:
         if self.orders:
             self._note(f"the process that reads files into memory has ended with {how}{said and ': '}{said}")
         reason = f"the process that read its files has ended with {how}"
