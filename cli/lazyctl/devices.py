@@ -31,12 +31,12 @@ Holders = Sequence[tuple[str, int]]
 
 
 def model_holders(models: Sequence[dict[str, Any]], device: str) -> Holders:
-    """What the workers of models hold; those of a family share one, which has the family's name."""
-    found: dict[str, tuple[str, int]] = {}
+    """What models hold, each with all its workers; members of a family share theirs, which have the family's name."""
+    found: dict[str, dict[str, int]] = {}
     for model in models:
-        for worker in model["workers"]:
-            found[worker["id"]] = (model.get("family") or full_name(model), worker["bookedBytes"].get(device, 0))
-    return list(found.values())
+        workers = found.setdefault(model.get("family") or full_name(model), {})
+        workers.update((worker["id"], worker["bookedBytes"].get(device, 0)) for worker in model["workers"])
+    return [(name, sum(held.values())) for name, held in found.items() if held]
 
 
 def reservation_holders(reservations: Sequence[dict[str, Any]], device: str) -> Holders:

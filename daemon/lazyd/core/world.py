@@ -224,7 +224,10 @@ class World:
         self.touch(first)
 
     def nearest(self, name: str) -> str | None:
-        """A name that was perhaps meant; never the name itself, which may be a family's pattern."""
+        """A name that was perhaps meant; never the name itself, which may be a family's pattern. Of a replica its model
+        was."""
+        if names.model_key(name) != name and names.model_key(name) in self.config.models:
+            return names.model_key(name)
         return names.nearest(name, (known for known in (*self.config.models, *self.config.aliases) if known != name))
 
     def forget_members_at_rest(self) -> None:

@@ -76,6 +76,12 @@ def test_a_family_has_one_part_however_many_members_share_it() -> None:
     assert lines[3].split() == ["strategy/*", "4.0", "GiB"]
 
 
+def test_a_model_with_several_workers_has_one_part() -> None:
+    crowd = hot("crowd", workers=[worker(id=letter, bookedBytes={"gpu0": 2 * GIB}) for letter in "abc"])
+    lines = device_lines([gpu(reservedBytes=0, bookedBytes=6 * GIB)], Look(), [crowd])
+    assert lines[3].split() == ["crowd", "6.0", "GiB"]
+
+
 @pytest.mark.parametrize(("name", "rest"), [("gpu0", "leaving"), ("ram", "other")])
 def test_what_is_booked_for_no_worker_is_named_too(name: str, rest: str) -> None:
     one = device(name, bookedBytes=8 * GIB, foreignBytes=0)

@@ -152,7 +152,7 @@ def test_a_replica_is_the_same_model_to_what_is_learned_of_it() -> None:
 def test_no_client_can_name_a_replica() -> None:
     story, _ = busy(2)
     for request in (story.get("x#2"), story.load("x#2"), story.unload("x#2"), story.pin("x#2")):
-        assert isinstance(story.answers[request], answers.ModelNotFound)
+        assert story.answers[request] == answers.ModelNotFound(model="x#2", nearest="x")
 
 
 def test_it_is_loaded_only_into_what_is_free() -> None:
