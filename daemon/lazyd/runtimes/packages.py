@@ -7,7 +7,10 @@ import importlib.util
 import os
 import re
 import shutil
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 def directory(package: str, spec: dict[str, Any]) -> str | None:
@@ -21,6 +24,16 @@ def directory(package: str, spec: dict[str, Any]) -> str | None:
         return None
     found = importlib.util.find_spec(package)
     return os.path.dirname(found.origin) if found is not None and found.origin else None
+
+
+def may_use_gpus(package: str, spec: dict[str, Any], says_so: Callable[[str], bool]) -> bool:
+    """Whether a model can be loaded on GPUs, as far as is known: what `says_so` finds in the package's directory.
+
+    Another interpreter whose library is not found may be able to: if it is not, its first load tells so, but what is
+    never tried never tells that it is.
+    """
+    library = directory(package, spec)
+    return bool(spec.get("python")) if library is None else says_so(library)
 
 
 def constant(path: str, name: str) -> str | None:

@@ -13,18 +13,18 @@ OUT_OF_MEMORY = out_of_memory.signs(r"ResourceExhaustedError")
 
 
 def may_use_gpus(spec: dict[str, Any]) -> bool:
-    """Whether a model can be loaded on GPUs, as far as is known. Another interpreter whose library is not found may be
-    able to: if it is not, its first load tells so, but what is never tried never tells that it is."""
-    library = packages.directory(PACKAGE, spec)
-    if library is None:
-        return bool(spec.get("python"))
-    return packages.constant(_version_file(library), "cuda_version") not in (None, "None", "False")
+    """Whether a model can be loaded on GPUs, as far as is known."""
+    return packages.may_use_gpus(PACKAGE, spec, _has_cuda)
 
 
 def itself(spec: dict[str, Any]) -> list[str]:
     """The file that says which version it is: a model that is loaded with another one may need other memory."""
     library = packages.directory(PACKAGE, spec)
     return [_version_file(library)] if library and os.path.exists(_version_file(library)) else []
+
+
+def _has_cuda(library: str) -> bool:
+    return packages.constant(_version_file(library), "cuda_version") not in (None, "None", "False")
 
 
 def _version_file(library: str) -> str:
