@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -18,6 +18,7 @@ from .problems import KeyPath, Problem, key_text
 
 if TYPE_CHECKING:
     from .registered import Registered
+    from .sources import Sources
 
 
 class Origin(enum.Enum):
@@ -86,15 +87,8 @@ def load(
     of_disk: list[Problem] = []
 
     def find(written: Config) -> dict[str, ModelSpec]:
-        if not written.templates:
-            return {}
-        from . import composing, found
-
-        wanted = composing.named(written) | {*named, *_texts(sources.merged.get("aliases"))}
-        seen = found.look(written.templates, before)
-        models, told = found.specs(written.templates, seen, written.models, wanted)
+        models, told = _models_found(written, sources, before, named)
         of_disk.extend(told)
-        sources.made_by.update((key, _made_by(spec)) for key, spec in models.items())
         return models
 
     config = checking.check(sources, report, find)
@@ -129,6 +123,21 @@ def load(
         found=tuple(of_disk),
         marks=(*marks, *([registered.mark] if registered is not None else [])) if are_all else None,
     )
+
+
+def _models_found(
+    written: Config, sources: Sources, before: Config | None, named: Collection[str]
+) -> tuple[dict[str, ModelSpec], Sequence[Problem]]:
+    """The models that templates make of what is on the disk, and what is to be told of them."""
+    if not written.templates:
+        return {}, ()
+    from . import composing, found
+
+    wanted = composing.named(written) | {*named, *_texts(sources.merged.get("aliases"))}
+    seen = found.look(written.templates, before)
+    models, told = found.specs(written.templates, seen, written.models, wanted)
+    sources.made_by.update((key, _made_by(spec)) for key, spec in models.items())
+    return models, told
 
 
 def load_for_start(files: Files, state_dir: str, named: Collection[str] = ()) -> Loaded:
