@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -12,8 +14,10 @@ from typing import Any
 import pytest
 
 import lazyd
+from lazyd.runtimes.service_ports import free_port
 
 from .conftest import LAZYCTL, LIMIT_S, Client, Daemon, DataLine, gone
+from .test_services import WEB, Browser
 
 CROWD = f'''
 """A model whose calls wait for each other."""
@@ -94,6 +98,15 @@ def test_three_workers_run_three_calls_at_once_and_live_and_die_by_themselves(da
         assert len(everyone) == 3
 
         gate.unlink()
+        with Held(client.call("Get", model="crowd"), gate) as first, lazyd.connect(daemon.socket) as other:
+            daemon.until(lambda: daemon.model("crowd")["inFlight"] == 1)
+            with pytest.raises(lazyd.NoSuchMethod) as refused:
+                other.call("crowd", "nothing")  # of its second worker
+            assert refused.value.model == "crowd"
+            gate.touch()
+            assert first.end() == "came"
+        gate.unlink()
+        daemon.until(lambda: daemon.model("crowd")["leases"] == 0)
         calls = busy(daemon, client, gate, 3)
         killed = next(w["pid"] for w in daemon.model("crowd")["workers"] if w["id"] in calls[-1].endpoint)
         os.kill(killed, signal.SIGKILL)
@@ -120,3 +133,34 @@ def test_three_workers_run_three_calls_at_once_and_live_and_die_by_themselves(da
         assert client.call("Unload", models=["crowd"])["unloaded"] == ["crowd"]
         daemon.until(lambda: all(map(gone, left)))
         assert daemon.model("crowd")["bookedBytes"] == {}
+
+
+def test_each_worker_of_a_service_has_a_port_and_the_proxy_asks_the_least_busy(daemon: Daemon) -> None:
+    proxy, gate, weights = free_port(), daemon.root / "gate", daemon.root / "weights.bin"
+    (daemon.root / "web.py").write_text(WEB)
+    weights.write_bytes(b"weights" * 1000)
+    daemon.configure(f"""
+        [models.web]
+        runtime = "service"
+        command = [{json.dumps(sys.executable)}, "web.py", "${{port}}"]
+        directory = {json.dumps(str(daemon.root))}
+        path = "file://{weights}"
+        proxy = {proxy}
+        replicas = 2
+        concurrency = 1
+    """)
+    with daemon.start() as client:
+        lasting = Browser(proxy).begin("GET", f"/stream?gate={gate}")
+        assert lasting.readline() == b"data: 0\n"
+        lease = client.call("Get", model="web")["lease"]
+        daemon.until(lambda: daemon.model("web")["loads"] == 2)
+        client.call("Release", lease=lease)
+        second = Browser(proxy).get("/")  # while the first one is busy
+        gate.touch()
+        assert lasting.read() == b"\ndata: 1\n\n"
+        daemon.until(lambda: daemon.model("web")["leases"] == 0)
+        first = Browser(proxy).get("/")
+        assert first["port"] != second["port"]
+        assert lazyctl(daemon, "fetched").count(str(weights)) == 1
+        client.call("Unload", models=["web"])
+        daemon.until(lambda: gone(first["pid"]) and gone(second["pid"]))
