@@ -7,7 +7,7 @@ decision that the report does not show is ordered again. All orders may be repea
 
 from __future__ import annotations
 
-from . import leases, lives, parking, warming, warmups
+from . import growth, leases, lives, parking, warming, warmups
 from .effects import ParkObject, Resume, Revoke, UnloadObject, UnparkObject, Withdraw
 from .events import LeaseReport, ObjectParked, ObjectReport, WorkerReport
 from .lifecycle import LOADS, SERVES, State
@@ -21,6 +21,7 @@ def agree(world: World, worker: Worker, report: WorkerReport) -> None:
     if worker.stopping:
         lives.stop_worker(world, worker, lives.ABORT_GRACE_S)
         return
+    growth.measured(world, worker, report.measured_bytes)
     told = {found.model: found for found in report.objects}
     for instance in list(worker.instances.values()):
         agree_on_object(world, instance, told.pop(instance.model.key, None))

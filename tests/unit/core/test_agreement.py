@@ -9,13 +9,24 @@ from .story import Story, spec
 
 
 def found_again(
-    story: Story, worker: str, *objects: tuple[str, str], leases: tuple[events.LeaseReport, ...] = ()
+    story: Story,
+    worker: str,
+    *objects: tuple[str, str],
+    leases: tuple[events.LeaseReport, ...] = (),
+    measured_bytes: dict[str, int] | None = None,
 ) -> None:
     """The host tells of one worker with these objects, by model and state."""
     reports = tuple(events.ObjectReport(model=model, state=state, since=story.now) for model, state in objects)
     memo = {"model": "gemma", "identity": spec("gemma").identity, "booking": {"ram": 1 << 30}}
     report = events.WorkerReport(
-        worker=worker, pid=1, started=1.0, endpoint="/x", memo=memo, objects=reports, leases=leases
+        worker=worker,
+        pid=1,
+        started=1.0,
+        endpoint="/x",
+        memo=memo,
+        objects=reports,
+        leases=leases,
+        measured_bytes=measured_bytes or {},
     )
     story.effects.clear()
     story.tell(events.HostFound(workers=(report,)))
@@ -32,6 +43,13 @@ def test_a_stop_that_was_lost_is_ordered_again() -> None:
     assert request not in story.answers
     story.tell(events.WorkerExited(worker=worker, status=0))
     assert story.answers[request] == answers.Unloaded(unloaded=("gemma",))
+
+
+def test_what_has_grown_meanwhile_is_booked_as_it_is() -> None:
+    story = Story(spec("gemma"))
+    story.hot("gemma")
+    found_again(story, story.worker("gemma"), ("gemma", "ready"), measured_bytes={"ram": 3 << 30})
+    assert story.core.world.ledger.held(story.worker("gemma"))["ram"] == 3 << 30
 
 
 @pytest.mark.parametrize(("told", "orders"), [("draining", 1), ("parking", 0), ("parked", 0)])
