@@ -217,8 +217,11 @@ def drain(world: World, instance: Instance, reason: Reason, *, finish: bool, pla
 
 
 def watch_drain(world: World, instance: Instance) -> None:
-    """Sets the alarm for a drain that is not answered."""
-    world.alarms.set(("drain", instance.worker.id, instance.model.key), world.now + ANSWER_S)
+    """Sets the alarm for a drain that is not answered. The worker waits until no lease protects it, so its time
+    begins then; as long as something is in flight nobody knows when that is, and it is looked at again."""
+    until = instance.protected_until
+    begins = until if world.now < until < float("inf") else world.now
+    world.alarms.set(("drain", instance.worker.id, instance.model.key), begins + ANSWER_S)
 
 
 def unanswered(world: World, worker_id: str, key: str) -> None:

@@ -2,6 +2,8 @@
 
 from lazyd.core import answers, effects, events
 from lazyd.core.lifecycle import State
+from lazyd.core.lives import ANSWER_S
+from lazyd.core.records import FRESH_LEASE_S
 from lazyd.core.why import why
 
 from .story import RESIDENT, TRANSIENT, Story, spec
@@ -367,3 +369,15 @@ def test_a_drain_that_waits_for_a_call_is_not_taken_for_silence() -> None:
     assert story.state("gemma") is State.DRAINING
     story.wait(2)
     assert story.state("gemma") is State.READY
+
+
+def test_a_worker_has_its_time_to_answer_from_when_a_new_lease_may_be_revoked() -> None:
+    """It answers no earlier, as the client may be about to call."""
+    story = Story(spec("gemma"))
+    story.get("gemma")
+    story.ready("gemma")
+    story.unload("gemma", timeout=60)
+    story.wait(FRESH_LEASE_S + ANSWER_S - 1)
+    assert story.state("gemma") is State.DRAINING
+    story.wait(2)
+    assert story.state("gemma") is State.UNLOADING
