@@ -28,6 +28,7 @@ def unload(world: World, event: Unload) -> None:
         force=event.force,
         named=bool(event.models),
         pending=[instance for instance in world.instances() if instance.model in models],
+        stays={model_key(model.key) for model in models if any(life.model not in models for life in model.lives)},
     )
     for model in models:
         forget_failures(world, model)
@@ -96,9 +97,11 @@ def freed(world: World) -> None:
                     wish.unloaded.append(key)
             elif not wish.means(instance) and instance.state is not State.UNLOADING:
                 wish.pending.remove(instance)
+                wish.stays.add(model_key(key))
         if not wish.pending:
             end(world, wish.request)
-            world.answer(wish.request, Unloaded(unloaded=tuple(dict.fromkeys(map(model_key, wish.unloaded)))))
+            free = dict.fromkeys(key for key in map(model_key, wish.unloaded) if key not in wish.stays)
+            world.answer(wish.request, Unloaded(unloaded=tuple(free)))
 
 
 def deadline_passed(world: World, request: int) -> None:

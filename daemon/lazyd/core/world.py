@@ -39,6 +39,8 @@ class UnloadWish:
     pending: list[Instance]
     """What is not gone yet: of each model its life, and those before it that are still on their way out."""
     unloaded: list[str] = field(default_factory=list)
+    stays: set[str] = field(default_factory=set)
+    """Models of which a worker is left alone, so that they are not free though others of them have left."""
 
     def means(self, instance: Instance) -> bool:
         """Whether it still asks for this instance to leave, which may have been pinned meanwhile."""

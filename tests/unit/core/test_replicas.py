@@ -289,6 +289,18 @@ def test_an_unload_frees_all_and_names_the_model_once() -> None:
     assert view.is_empty(story.core)
 
 
+def test_a_model_whose_first_worker_is_left_alone_is_not_told_to_be_free() -> None:
+    story, calls = busy(2, tier=RESIDENT)
+    for call in calls:
+        story.end_call(call)
+        story.close(call)
+    request = story.unload(all=True)
+    story.answer_drain("x#2")
+    story.exit("x#2")
+    assert states(story) == [State.READY, State.COLD, State.COLD]
+    assert story.answers[request] == answers.Unloaded(unloaded=())
+
+
 def test_an_unload_that_finds_a_call_in_any_is_told_of_the_model() -> None:
     story, calls = busy(2)
     story.end_call(calls[0])
