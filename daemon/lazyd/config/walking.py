@@ -77,7 +77,6 @@ class _Walk:
         self.scan = Scan()
         self._closed = closed
         self._known = known
-        self._now = time.time()
         self._listed: dict[str, list[os.DirEntry[str]]] = {}
 
     def look(self, pattern: Pattern) -> None:
@@ -188,7 +187,7 @@ class _Walk:
         return False
 
     def _is_quiet(self, path: str, state: os.stat_result) -> bool:
-        age_s = self._now - max(state.st_mtime, state.st_ctime)
+        age_s = time.time() - max(state.st_mtime, state.st_ctime)
         if path in self._closed or not 0 <= age_s < QUIET_S:  # the clock of a file server may be ahead
             return True
         left_s = QUIET_S - age_s

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from lazyd.config import walking
-from lazyd.config.patterns import pattern
+from lazyd.config.patterns import Pattern, pattern
 
 from .conftest import put
 
@@ -95,6 +96,17 @@ def test_a_file_that_is_being_written_is_not_taken(tmp_path: Path, later: Callab
     assert [one.path for one in look().found] == [str(file)], "or it has been quiet for a while"
     put(tmp_path / "empty.gguf", "")
     assert len(look().found) == 1
+
+
+def test_a_file_that_comes_while_it_looks_is_being_written_too(tmp_path: Path, later: Callable[[float], None]) -> None:
+    later(0.0)
+
+    def patterns() -> Iterator[Pattern]:
+        time.sleep(0.05)
+        put(tmp_path / "a.gguf")
+        yield pattern(f"{tmp_path}/*.gguf")
+
+    assert walking.scan(patterns()).found == []
 
 
 def test_a_model_in_several_files_is_taken_when_all_are_there(tmp_path: Path) -> None:
