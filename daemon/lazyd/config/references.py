@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from ..core.names import MAX_ALIASES, member_part, version_order
+from ..core.names import end_of, member_part, version_order
 from ..core.spec import ModelSpec
 from .aliases import Known
 from .problems import KeyPath, Report, nearest, quoted
@@ -115,8 +115,7 @@ class _Names:
         return filter(None, map(self._meant, names))
 
     def _meant(self, name: str) -> str | None:
-        for _ in range(MAX_ALIASES):
-            name = self._others.get(name, name)
+        name = end_of(name, self._others, self._models)
         if name in self._models:
             return name
         if name in self._newest:

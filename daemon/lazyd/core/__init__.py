@@ -31,6 +31,6 @@ Where to look:
   (`versions.py`, `readiness.py`), `shown.py` how
 - `spec.py` the configuration (`services.py`)
 
-It imports nothing of lazyd but itself. The manager owns one `Core`; the simulation drives the
+It imports nothing of lazyd but itself and `lazyd.digest`. The manager owns one `Core`; the simulation drives the
 same one.
 """

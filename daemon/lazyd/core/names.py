@@ -65,12 +65,18 @@ def member_part(pattern: str, name: str) -> str | None:
     return part if matches and MARK not in part else None
 
 
+def end_of(name: str, named: Mapping[str, str], specs: Mapping[str, ModelSpec]) -> str:
+    """What a name leads to at last: an alias may name an alias, or a name without a version."""
+    for _ in range(MAX_ALIASES):
+        if name in specs or name not in named:
+            break
+        name = named[name]
+    return name
+
+
 def resolve(name: str, specs: Mapping[str, ModelSpec], aliases: Mapping[str, str]) -> tuple[str, ModelSpec] | None:
     """The full key of the model that `name` means, and its spec (a member's is its family's)."""
-    for _ in range(MAX_ALIASES):
-        if name in specs or name not in aliases:
-            break
-        name = aliases[name]
+    name = end_of(name, aliases, specs)
     spec = specs.get(name)
     if spec is not None:
         return None if spec.is_family else (name, spec)

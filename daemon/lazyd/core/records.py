@@ -520,9 +520,14 @@ class Model:
         return self.siblings[0] if self.siblings else self
 
     @property
+    def workers(self) -> tuple[Model, ...]:
+        """Itself, and its replicas if it may have any."""
+        return self.siblings or (self,)
+
+    @property
     def lives(self) -> list[Instance]:
         """Its newest instance, and those of its replicas."""
-        return [model.instance for model in self.siblings or (self,) if model.instance is not None]
+        return [model.instance for model in self.workers if model.instance is not None]
 
     @property
     def kept(self) -> bool:

@@ -22,7 +22,7 @@ from . import parking
 from .events import Shadowed
 from .lifecycle import SERVES, State
 from .meanings import Compared
-from .names import MAX_ALIASES, version_order
+from .names import MAX_ALIASES, end_of, version_order
 from .records import Model, Route, Warmth
 from .spec import Config, ModelSpec, Split
 from .world import World
@@ -51,15 +51,6 @@ def newest(specs: Mapping[str, ModelSpec]) -> dict[str, str]:
         if other is None or version_order(spec.version) > version_order(other.version):
             found[spec.name] = spec
     return {name: spec.key for name, spec in found.items()}
-
-
-def end_of(name: str, named: Mapping[str, str], specs: Mapping[str, ModelSpec]) -> str:
-    """What a name leads to at last: an alias may name an alias, or a name without a version."""
-    for _ in range(MAX_ALIASES):
-        if name in specs or name not in named:
-            break
-        name = named[name]
-    return name
 
 
 def shares_of(world: World, name: str) -> tuple[dict[str, int], str | None]:

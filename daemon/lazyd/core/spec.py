@@ -16,7 +16,7 @@ from .names import model_key
 from .services import Busy, Deed, Ready, Stop
 
 MADE_FROM = (
-    "name", "version", "runtime", "path", "factory", "device", "memory_bytes",
+    "version", "runtime", "path", "factory", "device", "memory_bytes",
     "env", "env_file", "python", "python_path", "imports", "trust", "options", "concurrency",
     "command", "directory", "ready", "busy", "park", "unpark", "stop",
 )  # fmt: skip
@@ -221,8 +221,7 @@ class ModelSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, g
 
         How long it is kept, or who waits how long for it, is policy and not part of it.
         """
-        made_from = [getattr(self, field) for field in MADE_FROM]
-        made_from[0] = model_key(self.name)  # its replicas are the same
+        made_from = [model_key(self.name), *(getattr(self, field) for field in MADE_FROM)]  # its replicas are the same
         if self.sha256 is not None:
             made_from.append(self.sha256)
         return digest_of(msgspec.json.encode(made_from, order="deterministic"))

@@ -64,7 +64,7 @@ def chosen(world: World, event: Unload) -> list[Model] | ModelNotFound:
                 members = [model]
             elif not members and name not in world.config.models:
                 return ModelNotFound(model=name, nearest=world.nearest(name))
-            workers = [each for member in members for each in member.siblings or (member,)]
+            workers = [each for member in members for each in member.workers]
             named.update((each.key, each) for each in workers)
         return list(named.values())
     instances = [i for m in world.models.values() if (i := m.instance) is not None and (event.force or not m.kept)]

@@ -195,9 +195,9 @@ def show_model(
     spec = record.spec
     instance, past = foremost(record), record.past
     name, version = split(record.key)
-    keys = {each.key for each in record.siblings or (record,)}
+    keys = {each.key for each in record.workers}
     workers = [worker for worker in world.workers.values() if not keys.isdisjoint(worker.instances)]
-    lives, records = record.lives, record.siblings or (record,)
+    lives, in_use = record.lives, in_flight(record)
     state = state_of(record)
     expected, within_s = expecting.expected(record, now) or (None, None)
     return Model(
@@ -219,12 +219,12 @@ def show_model(
         measured_bytes=add_up([measured(worker) for worker in workers]),
         devices=list(dict.fromkeys(name for life in lives for name in world.ledger.held(life.worker.id))) or NONE,
         leases=sum(len(life.leases) for life in lives),
-        in_flight=in_flight(record),
+        in_flight=in_use,
         waiting=record.waiting,
-        idle_sec=None if in_flight(record) else idle_s(instance, now),
+        idle_sec=None if in_use else idle_s(instance, now),
         idle_timeout_sec=None if record.kept else spec.idle_timeout_s,
-        loads=sum(each.loads for each in records),
-        evictions=sum(each.evictions for each in records),
+        loads=sum(each.loads for each in record.workers),
+        evictions=sum(each.evictions for each in record.workers),
         last_load_sec=record.last_load_s,
         expected_load_sec=record.expected_load_s,
         load_median_sec=middle(past.loads_s),
@@ -236,7 +236,7 @@ def show_model(
         expected_use=None if expected is None else epoch + expected,
         expected_use_within_sec=within_s,
         retry_after_sec=record.retry_at - now if record.retry_at > now else None,
-        last_error=next((each.last_error for each in records if each.last_error), None),
+        last_error=next((each.last_error for each in record.workers if each.last_error), None),
     )
 
 
@@ -345,8 +345,8 @@ def counts(core: Core) -> dict[str, ModelCounts]:
     return {
         key: ModelCounts(
             state=state_of(record),
-            loads=sum(each.loads for each in record.siblings or (record,)),
-            evictions=sum(each.evictions for each in record.siblings or (record,)),
+            loads=sum(each.loads for each in record.workers),
+            evictions=sum(each.evictions for each in record.workers),
             leases=sum(len(life.leases) for life in record.lives),
             in_flight=in_flight(record),
             waiting=record.waiting,
