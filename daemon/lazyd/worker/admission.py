@@ -282,24 +282,22 @@ class Admission:
     def _busy(self, lease: Lease, now: float) -> list[Action]:
         """A call has begun, the only one."""
         lease.quick = lease.quick + 1 if now < lease.idle_since + QUICK_S else 0
-        if not lease.untold:
+        if lease not in self._untold:
             return [Tell({"is": "busy", "lease": lease.id})]
-        lease.untold = False
-        self._untold.discard(lease)
+        self._untold.remove(lease)
         return []
 
     def _idle(self, lease: Lease, now: float) -> list[Action]:
         """Its last call has ended."""
-        lease.idle_since, lease.untold = now, True
+        lease.idle_since = now
         self._untold.add(lease)
         return [] if lease.in_burst else self._told(lease)
 
     def _told(self, lease: Lease) -> list[Action]:
         """Tells, unless it has been told, that it is idle; where several calls have ended since, how many."""
-        if not lease.untold:
+        if lease not in self._untold:
             return []
-        lease.untold = False
-        self._untold.discard(lease)
+        self._untold.remove(lease)
         counts = {"calls": lease.ended, "failed": lease.failed} if lease.ended > 1 else {}
         told = Tell({"is": "idle", "lease": lease.id, "ok": not lease.failed, **counts})
         lease.ended = lease.failed = 0

@@ -80,8 +80,6 @@ class Connection:
         self._outbox = Outbox(sock)
         self._limit = loop.after(GREETING_S, self.drop)
         self._patience: Timer | None = None
-        self._watched = False, False
-        """Whether the loop looks out for something to read, and for room to write."""
         self._watch()
 
     def __repr__(self) -> str:
@@ -280,14 +278,11 @@ class Connection:
         if self.state is State.CLOSED:
             return
         reads = self.state in (State.GREETING, State.OPEN) and len(self.calls) < MAX_CALLS
-        wanted = reads, bool(self._outbox)
-        if wanted != self._watched:
-            self._watched = wanted
-            self._loop.watch(
-                self._socket,
-                read=self._read if reads else None,
-                write=self._flush if self._outbox else None,
-            )
+        self._loop.watch(
+            self._socket,
+            read=self._read if reads else None,
+            write=self._flush if self._outbox else None,
+        )
         if self._outbox and self._patience is None:
             self._patience = self._loop.after(STALLED_S, self._look_at_reader)
 

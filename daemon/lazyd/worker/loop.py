@@ -56,15 +56,17 @@ class Loop:
     def watch(
         self, file: Any, *, read: Callable[[], None] | None = None, write: Callable[[], None] | None = None
     ) -> None:
-        """From now on calls `read` and `write` when `file` is ready for them; with neither, forgets it."""
+        """From now on calls `read` and `write` when `file` is ready for them; with neither, forgets it. The same again
+        costs nothing."""
         events = (selectors.EVENT_READ if read else 0) | (selectors.EVENT_WRITE if write else 0)
-        known = file in self._selector.get_map()
-        if events and known:
-            self._selector.modify(file, events, (read, write))
-        elif events:
-            self._selector.register(file, events, (read, write))
-        elif known:
+        known = self._selector.get_map().get(file)
+        if known is None:
+            if events:
+                self._selector.register(file, events, (read, write))
+        elif not events:
             self._selector.unregister(file)
+        elif known.data != (read, write):
+            self._selector.modify(file, events, (read, write))
 
     def at(self, when: float, callback: Callable[[], None]) -> Timer:
         """Calls back at a time of `time.monotonic`."""

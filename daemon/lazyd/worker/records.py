@@ -44,8 +44,6 @@ class Lease:
     idle_since: float = 0.0
     quick: int = 0
     """Calls in a row that were quick."""
-    untold: bool = False
-    """It is idle, and the manager is about to be told."""
 
     @property
     def named(self) -> str:
