@@ -19,7 +19,7 @@ from ..wire import packets
 from ..worker.link import Link
 from ..worker.loop import Loop
 from .logs import LogFile, LogPipe
-from .reaper import Reaper
+from .reaper import Reaper, in_words
 from .spawn import execute
 
 KILLED_S = 2.0
@@ -107,7 +107,7 @@ class Assistant:
         pid = self._pid = state["pid"]
         if state["link"] is not None:
             self._link = self._new_link(socket.socket(fileno=state["link"]["fd"]))
-            self._link.resume([(base64.b64decode(data), fds) for data, fds in state["link"]["unsent"]])
+            self._link.resume(unsent(state["link"]))
         self._log = LogPipe(self._loop, state["log"], self._log_file)
         self._reaper.watch(pid, partial(self._exited, pid), state["pidfd"])
 
@@ -129,4 +129,9 @@ class Assistant:
             self._log.finish()
             said = self._log.last_line
         self._link = self._log = None
-        self._on_ended(f"signal {number:d}" if number is not None else f"status {status}", said)
+        self._on_ended(in_words(status, number), said)
+
+
+def unsent(link: Mapping[str, Any]) -> list[tuple[bytes, list[int]]]:
+    """The packets that a link had yet to send when the host executed itself anew."""
+    return [(base64.b64decode(data), fds) for data, fds in link["unsent"]]

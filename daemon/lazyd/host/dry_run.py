@@ -17,6 +17,7 @@ from .cgroups import Cgroup
 from .ending import end_family
 from .logs import LogFile, LogPipe
 from .newborn import Newborn
+from .reaper import in_words
 from .recipe import Recipe
 from .shop import Shop
 from .starting import Starting
@@ -144,8 +145,7 @@ class DryRun:
         if self._log is not None:
             self._log.catch_up()
             said = self._log.last_line
-            how = f"signal {signal}" if signal is not None else f"status {status}"
-            self.end(f"it ended with {how}{f': {said}' if said else ''}")
+            self.end(f"it ended with {in_words(status, signal)}{f': {said}' if said else ''}")
         self._perhaps_gone()
 
     def _answer(self, result: dict[str, Any] | None, reason: str | None) -> None:

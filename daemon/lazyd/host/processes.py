@@ -6,8 +6,8 @@ import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-MARKER = "LAZYD_WORKER"
-"""The environment variable that every program which a worker starts inherits."""
+from ..runtimes import MARKER
+
 _DEAD = ("Z", "X")
 
 

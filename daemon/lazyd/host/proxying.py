@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from ..runtimes import MARKER
 from ..worker.loop import Loop
 from .assistant import Assistant, Keep, LinkState
 from .logs import LogFile
-from .processes import MARKER
 from .reaper import Reaper
 
 AGAIN_S = 1.0

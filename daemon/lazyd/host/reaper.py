@@ -17,6 +17,11 @@ OnExit = Callable[[int | None, int | None], None]
 """Gets the exit status or else the signal that ended the process."""
 
 
+def in_words(status: int | None, number: int | None) -> str:
+    """What an `OnExit` gets: ``status 1``, ``signal 9``."""
+    return f"signal {number:d}" if number is not None else f"status {status}"
+
+
 @dataclass(slots=True)
 class _Child:
     pidfd: int

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from ..runtimes import MARKER
 from .newborn import Newborn
-from .processes import MARKER
 from .recipe import Recipe
 from .shop import Shop
 from .spawn import execute

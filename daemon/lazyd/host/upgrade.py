@@ -20,6 +20,7 @@ from typing import Any
 
 from ..worker.link import Link
 from . import helper
+from .assistant import unsent
 from .facts import Facts, State
 from .host import Host
 from .worker import Worker
@@ -137,7 +138,7 @@ def restore(host: Host, state: dict[str, Any]) -> None:
     host.kept = state.get("kept")  # a version before this one kept nothing
     if state["manager"] is not None:
         link = host.door.adopt(socket.socket(fileno=state["manager"]["fd"]))
-        link.resume(_packets(state["manager"]))
+        link.resume(unsent(state["manager"]))
     for each in state["workers"]:
         facts = Facts(**{**each["facts"], "state": State(each["facts"]["state"])})
         worker = host.workers[facts.id] = Worker(host.shop, facts, None)
@@ -156,12 +157,8 @@ def _link(worker: Worker, state: dict[str, Any] | None) -> Link | None:
     if state is None:
         return None
     link = worker.new_link(socket.socket(fileno=state["fd"]))
-    link.resume(_packets(state))
+    link.resume(unsent(state))
     return link
-
-
-def _packets(link: dict[str, Any]) -> list[tuple[bytes, list[int]]]:
-    return [(base64.b64decode(data), fds) for data, fds in link["unsent"]]
 
 
 def _descriptors(state: dict[str, Any]) -> list[int]:

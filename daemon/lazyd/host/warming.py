@@ -10,11 +10,11 @@ import os
 from collections.abc import Callable
 from typing import Any
 
+from ..runtimes import MARKER
 from ..worker.loop import Loop, Timer
 from .assistant import Assistant, Keep, LinkState
 from .cgroups import Cgroups
 from .logs import LogFile
-from .processes import MARKER
 from .reaper import Reaper
 
 REST_S = 5.0

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from ..runtimes import MARKER
 from ..wire import packets
 from ..worker.checks import look_at
 from ..worker.link import Link
@@ -20,7 +21,7 @@ from ..worker.loop import Loop, Timer
 from .cgroups import Cgroups
 from .logs import LogFile, LogPipe
 from .newborn import Newborn
-from .processes import MARKER, identity
+from .processes import identity
 from .reaper import Reaper
 from .recipe import Recipe
 from .spawn import execute

@@ -52,6 +52,9 @@ if TYPE_CHECKING:
     Progress = Callable[[str, "float | None"], None]
     """Told a phase and the fraction done, where it is known. Raises `LoadAborted`."""
 
+MARKER = "LAZYD_WORKER"
+"""The environment variable that every program which a worker starts inherits, wherever that goes: whose it is."""
+
 
 class LoadedModel(Protocol):
     """One model in memory. All its methods are called by one thread, the one in which it was loaded; with

@@ -13,7 +13,7 @@ import shutil
 import time
 from typing import TYPE_CHECKING, Any
 
-from . import needs, out_of_memory, service_http, service_ports
+from . import MARKER, needs, out_of_memory, service_http, service_ports
 from .service_model import Service
 from .service_program import Program
 from .service_words import filled
@@ -38,10 +38,6 @@ METHODS = {
     "hold": "hold() streams {url}, and keeps it in use until it is cancelled",
 }
 """What each takes and answers, in a line for people."""
-
-
-MARK = "LAZYD_WORKER"
-"""Stands in the environment of each worker, and so of all that it starts, wherever that goes."""
 
 
 class ServiceFailed(Exception):
@@ -165,7 +161,7 @@ class Start:
 
     def _has_its_port(self) -> bool:
         """Whether it is its own program that has it; asked no more once it was."""
-        mark = f"{MARK}={os.environ[MARK]}" if MARK in os.environ else None
+        mark = f"{MARKER}={os.environ[MARKER]}" if MARKER in os.environ else None
         self._is_its_own = self._is_its_own or service_ports.is_ours(self.port, mark)
         return self._is_its_own
 

@@ -15,6 +15,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
+from ..runtimes import MARKER
 from . import dry_run, process
 from .admission import Admission
 from .holdings import Holdings
@@ -90,7 +91,7 @@ class Worker:
 
     def _begin(self, order: dict[str, Any], listener: int, manager: int) -> None:
         process.set_name(f"lazyd:{order['model']}")
-        os.environ["LAZYD_WORKER"] = order["marker"]
+        os.environ[MARKER] = order["marker"]
         if order["adopt_orphans"]:
             process.adopt_orphans()
         self.holdings.spec = order["spec"]

@@ -13,6 +13,7 @@ from lazyd.host import linger, processes
 from lazyd.host.cgroups import Cgroup
 from lazyd.host.logs import KEPT, MAX_FILE, TAIL, LogFile, LogPipe
 from lazyd.host.recipe import Recipe, base_environment
+from lazyd.runtimes import MARKER
 from lazyd.worker.loop import Loop
 
 
@@ -39,7 +40,7 @@ def test_a_program_that_inherited_the_marker_is_of_the_family() -> None:
     program = [sys.executable, "-c", "print(flush=True); input()"]
     child = subprocess.Popen(
         program,
-        env={**os.environ, processes.MARKER: "w1@1-2"},
+        env={**os.environ, MARKER: "w1@1-2"},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         start_new_session=True,
