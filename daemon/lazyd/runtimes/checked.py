@@ -59,32 +59,36 @@ def known_options(options: Iterable[str], known: Iterable[str], what: str) -> No
             raise ValueError(f"{what} has no option {option!r}; {_meant(option, allowed) or others}")
 
 
+def wrong(name: str, what: str, value: Any) -> ValueError:
+    """The option `name` is not `what` it has to be."""
+    return ValueError(f"the option {name} is {what}, not {value!r}")
+
+
 def whole_number(name: str, value: Any, least: int | None = 0) -> int:
     """An option that is one. Raises `ValueError`."""
     if isinstance(value, bool) or not isinstance(value, int) or (least is not None and value < least):
-        wanted = "a whole number" if least is None else f"a whole number, {least} or more"
-        raise ValueError(f"the option {name} is {wanted}, not {value!r}")
+        raise wrong(name, "a whole number" if least is None else f"a whole number, {least} or more", value)
     return value
 
 
 def number(name: str, value: Any) -> float:
     """An option that is one. Raises `ValueError`."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise ValueError(f"the option {name} is a number, not {value!r}")
+        raise wrong(name, "a number", value)
     return value
 
 
 def switch(name: str, value: Any) -> bool:
     """An option that is on or off. Raises `ValueError`."""
     if not isinstance(value, bool):
-        raise ValueError(f"the option {name} is true or false, not {value!r}")
+        raise wrong(name, "true or false", value)
     return value
 
 
 def text(name: str, value: Any) -> str:
     """An option that is one. Raises `ValueError`."""
     if not isinstance(value, str):
-        raise ValueError(f"the option {name} is a text in quotes, not {value!r}")
+        raise wrong(name, "a text in quotes", value)
     return value
 
 
@@ -101,14 +105,14 @@ def choice(name: str, value: Any, choices: Iterable[str]) -> str:
 def a_list(name: str, value: Any) -> list[Any]:
     """An option that is one. Raises `ValueError`."""
     if not isinstance(value, (list, tuple)):
-        raise ValueError(f"the option {name} is a list, not {value!r}")
+        raise wrong(name, "a list", value)
     return list(value)
 
 
 def a_table(name: str, value: Any) -> dict[str, Any]:
     """An option that is one. Raises `ValueError`."""
     if not isinstance(value, dict):
-        raise ValueError(f"the option {name} is a table, not {value!r}")
+        raise wrong(name, "a table", value)
     return value
 
 

@@ -7,18 +7,19 @@ from __future__ import annotations
 
 from typing import Any
 
+from .checked import wrong
 from .option_tables import NUMBER, SWITCH, TEXT, Kind, Option, list_of, table_of, whole_number
 
 
 def _plain(name: str, value: Any) -> Any:
     if not isinstance(value, (bool, int, float, str)):
-        raise ValueError(f"the option {name} is a number, a text, true or false, not {value!r}")
+        raise wrong(name, "a number, a text, true or false", value)
     return value
 
 
 def _numa(name: str, value: Any) -> Any:
     if not isinstance(value, int):
-        raise ValueError(f"the option {name} is true, false, or a whole number, not {value!r}")
+        raise wrong(name, "true, false, or a whole number", value)
     return value
 
 

@@ -35,23 +35,24 @@ class Option(NamedTuple):
 
 def read(given: Mapping[str, Any], table: Sequence[Option], runtime: str) -> dict[str, Any]:
     """What is made of those that are given. Raises `ValueError` for the first that is not known, or wrong."""
-    for _, reason in faults(given, table, runtime):
-        raise ValueError(reason)
-    return {option.name: option.kind.read(option.name, given[option.name]) for option in table if option.name in given}
+    by_name = {option.name: option for option in table}
+    made: dict[str, Any] = {}
+    for name, value in given.items():
+        checked.known_options([name], by_name, runtime)
+        made[name] = by_name[name].kind.read(name, value)
+    return made
 
 
 def faults(given: Mapping[str, Any], table: Sequence[Option], runtime: str) -> Iterator[tuple[str, str]]:
     """Each option that is not known or has a wrong value, and why."""
-    by_name = {option.name: option for option in table}
     for name, value in given.items():
-        if (reason := _fault(name, value, by_name, runtime)) is not None:
+        if (reason := _fault({name: value}, table, runtime)) is not None:
             yield name, reason
 
 
-def _fault(name: str, value: Any, table: Mapping[str, Option], runtime: str) -> str | None:
+def _fault(given: Mapping[str, Any], table: Sequence[Option], runtime: str) -> str | None:
     try:
-        checked.known_options([name], table, runtime)
-        table[name].kind.read(name, value)
+        read(given, table, runtime)
     except ValueError as error:
         return str(error)
     return None
