@@ -35,10 +35,10 @@ def _heading(row: Explained) -> tuple[str, tuple[str, ...]]:
 
 
 def _row(row: Explained, look: Look) -> list[str]:
-    room = look.width - _INDENT
-    words = [look.paint(" " * _INDENT + line, "dim") for line in wrapped(one_line(_takes(row)), room, look)]
+    room, takes = look.width - _INDENT, one_line(_takes(row))
     meaning = [" " * _INDENT + line for line in wrapped(one_line(row.meaning), room, look)]
-    return [*_first(row, look), *meaning, *(words if _takes(row) else [])]
+    words = [look.paint(" " * _INDENT + line, "dim") for line in wrapped(takes, room, look)] if takes else []
+    return [*_first(row, look), *meaning, *words]
 
 
 def _first(row: Explained, look: Look) -> list[str]:

@@ -87,7 +87,7 @@ def secrets_of(url: str) -> list[str]:
     query = url[len(plain) :].lstrip("?#")
     values = [part.partition("=")[2] for part in query.split("&")]
     parts = [part for part in (query, *values, *user.split(":", 1)) if len(part) >= 4]
-    return [*parts, *(plain for part in parts if (plain := unquote(part)) != part)]
+    return list(dict.fromkeys((*parts, *map(unquote, parts))))
 
 
 def key_of(url: str, sha256: str | None) -> str:
