@@ -102,8 +102,9 @@ def test_a_file_that_comes_while_it_looks_is_being_written_too(tmp_path: Path, l
     later(0.0)
 
     def patterns() -> Iterator[Pattern]:
-        time.sleep(0.05)
-        put(tmp_path / "a.gguf")
+        later(2.0)  # since it began to look
+        written = time.time() - 1.0
+        os.utime(put(tmp_path / "a.gguf"), (written, written))
         yield pattern(f"{tmp_path}/*.gguf")
 
     assert walking.scan(patterns()).found == []

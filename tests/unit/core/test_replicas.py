@@ -33,6 +33,17 @@ def busy(n: int = 1, **fields: Any) -> tuple[Story, list[int]]:
     return story, calls
 
 
+def member_in_two() -> tuple[Story, int]:
+    """A member of a family is in both of its workers; a call is in flight in the first."""
+    story = Story(model("strategy/*", n=2))
+    first = story.get("strategy/a")
+    story.ready("strategy/a")
+    story.call(first)
+    story.get("strategy/a")
+    story.ready("strategy/a#2")
+    return story, first
+
+
 def where(story: Story, request: int) -> str:
     """The worker that a lease is on."""
     worker = story.core.world.workers[story.granted(request).worker]
@@ -414,12 +425,7 @@ def test_a_member_of_a_family_has_another_in_another_worker_of_the_family() -> N
 
 
 def test_an_unload_of_a_family_frees_the_members_in_all_its_workers() -> None:
-    story = Story(model("strategy/*", n=2))
-    first = story.get("strategy/a")
-    story.ready("strategy/a")
-    story.call(first)
-    story.get("strategy/a")
-    story.ready("strategy/a#2")
+    story, first = member_in_two()
     story.end_call(first)
     story.unload("strategy/*", force=True)
     assert states(story, 2, "strategy/a") == [State.UNLOADING, State.UNLOADING]
@@ -462,12 +468,7 @@ def test_a_new_manager_finds_all_workers_and_goes_on_with_them() -> None:
 
 
 def test_members_at_rest_are_forgotten_with_their_replicas_only_when_all_are() -> None:
-    story = Story(model("strategy/*", n=2))
-    first = story.get("strategy/a")
-    story.ready("strategy/a")
-    story.call(first)
-    story.get("strategy/a")
-    story.ready("strategy/a#2")
+    story, _ = member_in_two()
     story.call(story.get("strategy/a"))
     story.exit("strategy/a", signal=9)
     for number in range(1100):

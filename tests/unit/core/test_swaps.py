@@ -6,7 +6,7 @@ import pytest
 
 from lazyd.core import answers, effects, events
 from lazyd.core.lifecycle import State
-from lazyd.core.spec import GIB, Swap, Warmup, WarmupMode
+from lazyd.core.spec import GIB, ModelSpec, Swap, Warmup, WarmupMode
 from lazyd.core.why import why
 
 from .story import Story, spec
@@ -24,6 +24,18 @@ def busy(**fields: object) -> tuple[Story, int]:
     request = story.get("ocr")
     story.ready("ocr:3")
     return story, story.call(request)
+
+
+def stopped_first(*configured: ModelSpec) -> tuple[Story, int]:
+    """The old version has left for the new one, which loads; somebody waits for that."""
+    story, first = busy()
+    story.configure(*configured)
+    waits = story.get("ocr")
+    story.end_call(first)
+    story.close(first)
+    story.answer_drain("ocr:3")
+    story.exit("ocr:3", status=0)
+    return story, waits
 
 
 def use(story: Story) -> None:
@@ -237,13 +249,7 @@ def test_stop_first_lets_the_old_one_finish_and_leave_before_the_new_one_is_load
 
 
 def test_stop_first_goes_back_to_the_old_one_if_the_new_one_fails_until_that_is_promoted() -> None:
-    story, first = busy()
-    story.configure(OLD, spec("ocr:4", swap=Swap.STOP_FIRST))
-    waits = story.get("ocr")
-    story.end_call(first)
-    story.close(first)
-    story.answer_drain("ocr:3")
-    story.exit("ocr:3", status=0)
+    story, waits = stopped_first(OLD, spec("ocr:4", swap=Swap.STOP_FIRST))
     story.exit("ocr:4", status=1)
     assert waits not in story.answers
     story.ready("ocr:3")
@@ -261,13 +267,7 @@ def test_stop_first_goes_back_to_the_old_one_if_the_new_one_fails_until_that_is_
 
 
 def test_stop_first_cannot_go_back_to_what_is_configured_no_more() -> None:
-    story, first = busy()
-    story.configure(spec("ocr:4", swap=Swap.STOP_FIRST))
-    waits = story.get("ocr")
-    story.end_call(first)
-    story.close(first)
-    story.answer_drain("ocr:3")
-    story.exit("ocr:3", status=0)
+    story, waits = stopped_first(spec("ocr:4", swap=Swap.STOP_FIRST))
     story.exit("ocr:4", status=1)
     assert isinstance(story.answers[waits], answers.LoadFailed)
     (failed,) = [e for e in story.effects if isinstance(e, effects.Note) and e.kind == "swap failed"]

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from lazyd.runtimes import CallCancelled, Cancellation, service, service_model
+from lazyd.runtimes import MARKER, CallCancelled, Cancellation, service_model
 from lazyd.runtimes.service import RUNTIME
 from lazyd.runtimes.service_model import Service
 
@@ -62,7 +62,7 @@ server.serve_forever()
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Service]]:
     """``run(code, **spec)``: a program in Python, as a service, which ends with the test."""
-    monkeypatch.setenv(service.MARK, str(tmp_path))
+    monkeypatch.setenv(MARKER, str(tmp_path))
     running: list[Service] = []
 
     def start(
@@ -123,13 +123,15 @@ def test_a_warmup_of_a_failing_path_fails(run: Callable[..., Service]) -> None:
 
 
 def test_a_program_that_closes_its_port_and_goes_on_is_ended(
-    run: Callable[..., Service], monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    run: Callable[..., Service], monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     monkeypatch.setattr(service_model, "LOOK_AT_PORT_S", 0.05)
-    closes = """
-        import threading
+    enough = tmp_path / "enough"
+    closes = f"""
+        import os, threading
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        time.sleep(2)
+        while not os.path.exists({str(enough)!r}):
+            time.sleep(0.01)
         server.shutdown()
         server.server_close()
         time.sleep(1000)
@@ -137,6 +139,7 @@ def test_a_program_that_closes_its_port_and_goes_on_is_ended(
     found = run(SERVER.replace("server.serve_forever()", textwrap.dedent(closes)))
     ended = threading.Event()
     found._program.when_ended(lambda _: ended.set())
+    enough.touch()
     assert ended.wait(LIMIT_S)
     assert found._program.status == -signal.SIGKILL
     assert f"its port {found._port} is closed: it is ended" in capfd.readouterr().out
